@@ -1,0 +1,28 @@
+// CompositeImplicitAutograd: the operators in terms of ATen's. They serve every backend without a kernel of its own
+// (MPS, XPU, sparse, DTensor, ...), and Inductor, which decomposes and fuses them. Without this key the operators would
+// exist on CPU and CUDA alone, and each would be a fusion barrier in compiled code.
+#include <ATen/ATen.h>
+#include <torch/library.h>
+
+#include "common.h"
+
+namespace torchsquare::composite {
+
+// at::square rather than at::mul(self, self): mul keeps bool, and squares DTensor's partial sums before they are
+// reduced.
+at::Tensor square(const at::Tensor& self) {
+  return at::square(self);
+}
+
+// conj_physical rather than conj: a lazy conjugate trips an internal assert of PyTorch's under batched forward-mode AD.
+at::Tensor square_backward(const at::Tensor& grad_output, const at::Tensor& self) {
+  check_same_properties(grad_output, self);
+  return at::mul(at::mul(grad_output, at::conj_physical(self)), 2);
+}
+
+} // namespace torchsquare::composite
+
+TORCH_LIBRARY_IMPL(torchsquare, CompositeImplicitAutograd, m) {
+  m.impl("square", torchsquare::composite::square);
+  m.impl("square_backward", torchsquare::composite::square_backward);
+}

@@ -1,0 +1,160 @@
+// How an elementwise operator runs on the GPU, whatever it computes: the kernels for dense and for strided operands,
+// and the choice between them. The operator is a type `Op` with the number of its inputs, `arity`, and a device
+// function `apply(in)` that computes one element.
+//
+// Such an operator moves memory and hardly computes, so all that counts is that enough bytes are in flight: 16 for each
+// thread. One 16-byte vector a thread runs at the speed of a device-to-device copy; more vectors, larger blocks,
+// persistent blocks and cache hints were measured and are no faster.
+#pragma once
+
+#include <ATen/ceil_div.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAStream.h>
+#include <ATen/cuda/detail/OffsetCalculator.cuh>
+
+namespace torchsquare {
+namespace {
+
+constexpr int kThreads = 128;
+constexpr int kBytesPerThread = 16;
+
+// The dtype of a result: that of the inputs, but int64 for bool, as torch.square has it.
+template <typename T>
+using result_t = std::conditional_t<std::is_same_v<T, bool>, int64_t, T>;
+
+template <typename T, int N>
+struct alignas(N * sizeof(T)) Vector {
+  T values[N];
+};
+
+// How a thread reads its N elements of one operand: as one vector, or one by one where the data is not aligned for that
+// (a view may start anywhere), or as one for all (stride 0: the gradient that y.sum().backward() sends).
+enum class Access { vector, scalar, broadcast };
+
+template <typename T, int arity>
+struct DenseInputs {
+  const T* data[arity];
+  Access access[arity];
+};
+
+template <int N, typename T>
+__device__ Vector<T, N> load(const T* data, Access access, int64_t start, int64_t numel) {
+  if (access == Access::vector && start + N <= numel) {
+    return *reinterpret_cast<const Vector<T, N>*>(data + start);
+  }
+  Vector<T, N> vector;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    vector.values[i] = data[access == Access::broadcast ? 0 : min(start + i, numel - 1)];
+  }
+  return vector;
+}
+
+// Dense operands: a thread computes N consecutive elements and stores them as one vector, except at the tail.
+template <typename Op, int N, typename T>
+__global__ __launch_bounds__(kThreads) void dense_kernel(
+    result_t<T>* out, const DenseInputs<T, Op::arity> in, int64_t numel) {
+  const int64_t start = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
+  Vector<T, N> operands[Op::arity];
+  for (int arg = 0; arg < Op::arity; ++arg) {
+    operands[arg] = load<N>(in.data[arg], in.access[arg], start, numel);
+  }
+  Vector<result_t<T>, N> result;
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    T args[Op::arity];
+    for (int arg = 0; arg < Op::arity; ++arg) {
+      args[arg] = operands[arg].values[i];
+    }
+    result.values[i] = Op::apply(args);
+  }
+  if (start + N <= numel) {
+    *reinterpret_cast<Vector<result_t<T>, N>*>(out + start) = result;
+  } else {
+#pragma unroll
+    for (int i = 0; i < N; ++i) {
+      if (start + i < numel) {
+        out[start + i] = result.values[i];
+      }
+    }
+  }
+}
+
+// Any strides: a block computes kThreads * N consecutive elements, and a thread every kThreads-th of them, so that
+// neighbouring threads read neighbouring elements. operands[0] is the output. All N loads come before the first store.
+template <typename Op, int N, typename T>
+__global__ __launch_bounds__(kThreads) void strided_kernel(
+    std::array<char*, Op::arity + 1> operands, OffsetCalculator<Op::arity + 1> offset_calculator, uint32_t numel) {
+  const uint32_t start = blockIdx.x * (kThreads * N) + threadIdx.x;
+  T args[N][Op::arity];
+  uint32_t out_offsets[N];
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (start + i * kThreads < numel) {
+      const auto offsets = offset_calculator.get(start + i * kThreads);
+      out_offsets[i] = offsets[0];
+      for (int arg = 0; arg < Op::arity; ++arg) {
+        args[i][arg] = *reinterpret_cast<const T*>(operands[arg + 1] + offsets[arg + 1]);
+      }
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    if (start + i * kThreads < numel) {
+      *reinterpret_cast<result_t<T>*>(operands[0] + out_offsets[i]) = Op::apply(args[i]);
+    }
+  }
+}
+
+template <typename Op, typename T>
+void launch_strided(const at::TensorIteratorBase& iter) {
+  constexpr int N = 4;
+  std::array<char*, Op::arity + 1> operands;
+  for (int arg = 0; arg <= Op::arity; ++arg) {
+    operands[arg] = static_cast<char*>(iter.data_ptr(arg));
+  }
+  const auto blocks = at::ceil_div<int64_t>(iter.numel(), kThreads * N);
+  strided_kernel<Op, N, T><<<blocks, kThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
+      operands, make_offset_calculator<Op::arity + 1>(iter), iter.numel());
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+template <typename Op, typename T>
+void launch(at::TensorIteratorBase& iter) {
+  constexpr int N = kBytesPerThread / sizeof(result_t<T>); // result_t is at least as large as T
+  if (iter.numel() == 0) {
+    return;
+  }
+  const auto is_aligned = [&](int arg, size_t bytes) {
+    return reinterpret_cast<uintptr_t>(iter.data_ptr(arg)) % bytes == 0;
+  };
+  const auto stride = [&](int arg) { return iter.ndim() == 0 ? iter.element_size(arg) : iter.strides(arg)[0]; };
+
+  bool is_dense = iter.ndim() <= 1 && stride(0) == sizeof(result_t<T>) && is_aligned(0, kBytesPerThread);
+  DenseInputs<T, Op::arity> in;
+  for (int arg = 0; arg < Op::arity; ++arg) {
+    const auto input = arg + 1; // the iterator's operand 0 is the output
+    in.data[arg] = static_cast<const T*>(iter.data_ptr(input));
+    in.access[arg] = is_aligned(input, N * sizeof(T)) ? Access::vector : Access::scalar;
+    if (stride(input) == 0) {
+      in.access[arg] = Access::broadcast;
+    } else {
+      is_dense &= stride(input) == sizeof(T);
+    }
+  }
+  if (is_dense) {
+    const auto blocks = at::ceil_div<int64_t>(iter.numel(), kThreads * N);
+    dense_kernel<Op, N><<<blocks, kThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
+        static_cast<result_t<T>*>(iter.data_ptr(0)), in, iter.numel());
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
+  } else if (iter.can_use_32bit_indexing()) {
+    launch_strided<Op, T>(iter);
+  } else {
+    for (const auto& part : iter.with_32bit_indexing()) {
+      launch_strided<Op, T>(part);
+    }
+  }
+}
+
+} // namespace
+} // namespace torchsquare
