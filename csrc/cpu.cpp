@@ -32,7 +32,8 @@ at::Tensor square_backward_cpu(const at::Tensor& grad_output, const at::Tensor& 
     // to the sign of a zero.
     return at::addcmul(at::scalar_tensor(-0.0, self.options()), grad_output, self, 2);
   }
-  const auto product = at::mul(grad_output, self.conj());
+  // conj_physical, not conj: under a TorchDispatchMode nothing below would resolve a lazy conjugate.
+  const auto product = at::mul(grad_output, at::conj_physical(self));
   return self.scalar_type() == at::kBool ? at::mul(product, 2) : product.mul_(2);
 }
 

@@ -5,23 +5,17 @@ Exit status: 0 if all agree, else 1.
 """
 
 import platform
+import re
 import sys
 
 import torch
 
 import torchsquare
 
-DISPATCH_KEYS = (
-    ("CPU", "CUDA", "Meta", "AutogradCPU", "AutogradCUDA", "CompositeImplicitAutograd", "FuncTorchBatched")
-    + ("AutocastCUDA", "AutocastXPU", "AutocastMPS", "AutocastMTIA", "AutocastMAIA")
-)
 
-
-def has_kernel(operator: str, key: str) -> bool:
-    """Whether the operator has a kernel of its own at the dispatch key, not one that stands in for it."""
-    if key.startswith("Autograd"):  # registered at the alias key, which a query must name by one of its members
-        return torch._C._dispatch_has_computed_kernel_for_dispatch_key(operator, key)
-    return torch._C._dispatch_has_kernel_for_dispatch_key(operator, key)
+def kernel_keys(name: str) -> list[str]:
+    """The dispatch keys at which the operator has a kernel of ours."""
+    return re.findall(r"^(\w+).*: registered at", torch._C._dispatch_dump(f"torchsquare::{name}"), re.MULTILINE)[1:]
 
 
 def print_build() -> None:
@@ -35,8 +29,7 @@ def print_build() -> None:
         major, minor = torch.cuda.get_device_capability(index)
         print(f"  cuda:{index}       {torch.cuda.get_device_name(index)}, compute capability {major}.{minor}")
     for name in ("square", "square_backward"):
-        keys = [key for key in DISPATCH_KEYS if has_kernel(f"torchsquare::{name}", key)]
-        print(f"{name:<15}kernels at {', '.join(keys)}")
+        print(f"{name}: kernels at {', '.join(kernel_keys(name))}")
 
 
 def run(function, device: str) -> tuple[torch.Tensor, torch.Tensor]:
@@ -50,7 +43,11 @@ def run(function, device: str) -> tuple[torch.Tensor, torch.Tensor]:
 def agrees_on(device: str) -> bool:
     """Runs both functions on the device, prints their results, and tells whether they are equal."""
     functions = {"torchsquare": torchsquare.square, "torch.square": torch.square}
-    results = {name: run(function, device) for name, function in functions.items()}
+    try:
+        results = {name: run(function, device) for name, function in functions.items()}
+    except RuntimeError as error:
+        print(f"{device:<8}{error}")
+        return False
     for name, (y, dx) in results.items():
         print(f"{device:<8}{name:<14}Y = {y.tolist()}  dX = {dx.tolist()}")
     ours, theirs = results.values()
@@ -63,7 +60,7 @@ def main() -> int:
     devices = ["cpu"] + [f"cuda:{index}" for index in range(torch.cuda.device_count())]
     failed = [device for device in devices if not agrees_on(device)]
     if failed:
-        print(f"FAILED: torchsquare and torch.square differ on {', '.join(failed)}")
+        print(f"FAILED: torchsquare and torch.square do not agree on {', '.join(failed)}")
         return 1
     print(f"OK: torchsquare and torch.square agree on {', '.join(devices)}")
     return 0
