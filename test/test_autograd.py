@@ -142,7 +142,12 @@ class TestAutograd(TestCase):
     def test_saved_tensor_hooks(self, device):
         def run(f):
             packed = []
-            with torch.autograd.graph.saved_tensors_hooks(lambda t: packed.append(t) or t.cpu(), lambda t: t.to(device)):
+
+            def pack(tensor):
+                packed.append(tensor)
+                return tensor.cpu()
+
+            with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor.to(device)):
                 result = gradients(f, torch.arange(4.0, device=device))
             return len(packed), result
 

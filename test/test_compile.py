@@ -1,8 +1,5 @@
 """torch.compile: every backend, dynamic shapes, strides, the graphs that are recorded, fusion, compiled autograd."""
 
-import os
-from unittest import mock
-
 import torch
 from common import LAYOUTS, TestCase, gradients, instantiate, make, square, square_backward
 from functorch.compile import aot_function, make_boxed_func
@@ -46,7 +43,7 @@ class TestCompile(TestCase):
         for wrap in (lambda f: f, model):
             self.assertMatchesSquare(lambda f, wrap=wrap: run(wrap(f)))
             self.assertEqual(run(wrap(square)), gradients(wrap(square), x), exact_stride=True)
-            # AOTAutograd lays a gradient out as the result was: here torch.square's strides are not those of eager either.
+            # AOTAutograd lays a gradient out as the result was; torch.square's strides are not eager's here either.
             self.assertMatchesSquare(lambda f, wrap=wrap: run(wrap(f), grad_output=lambda _: g))
         for grad_output in (g, x):
             torch.compiler.reset()

@@ -36,12 +36,15 @@ Meta: meta.cpp""",
         )
 
     def test_square_backward(self):
-        self.assertExpectedInline(dispatch_table("square_backward").replace("CUDA: cuda.cpp\n", ""), """\
+        self.assertExpectedInline(
+            dispatch_table("square_backward").replace("CUDA: cuda.cpp\n", ""),
+            """\
 Autograd: autograd.cpp
 CPU: cpu.cpp
 CompositeImplicitAutograd: composite_implicit_autograd.cpp
 FuncTorchBatched: functorch_batched.cpp
-Meta: meta.cpp""")
+Meta: meta.cpp""",
+        )
 
     def test_tags(self):
         for op in (square, square_backward):

@@ -45,8 +45,9 @@ class TestSquare(TestCase):
         if dtype not in dtypes_on(device):
             self.assertRaises(NotImplementedError, lambda: square_backward(g, x))
             return
-        wide = g.dtype if not dtype.itemsize == 2 or not dtype.is_floating_point else torch.float32
-        wide = torch.complex64 if dtype == torch.complex32 else wide
+        wide = {torch.float16: torch.float32, torch.bfloat16: torch.float32, torch.complex32: torch.complex64}.get(
+            dtype, dtype
+        )
         expected = (2 * (g.to(wide) * x.to(wide).conj())).to(torch.int64 if dtype == torch.bool else dtype)
         self.assertEqual(square_backward(g, x), expected)
 

@@ -48,7 +48,7 @@ def decompositions() -> dict:
         operators.square.default: torch.square,
         operators.square_backward.default: lambda grad_output, self: 2 * (grad_output * self.conj_physical()),
     }
-    # run_decompositions drops from the table what is composite and listed here, on the grounds that tracing decomposes it
-    # anyway: true of operators without kernels, not of ours. Delisted, they are found in the table.
+    # run_decompositions drops from the table what is composite and listed in its namespace, on the grounds that tracing
+    # decomposes it anyway: true of operators without kernels of their own, not of ours. So they are delisted.
     operators._dir.clear()
     return table

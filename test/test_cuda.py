@@ -1,0 +1,148 @@
+"""What only a GPU can show: streams, CUDA graphs, autocast, the device guard. Autocast runs on the CPU too."""
+
+import unittest
+
+import torch
+from common import TestCase, gradients, instantiate, make, square, square_backward
+from torch.testing._internal.common_device_type import instantiate_device_type_tests
+from torch.testing._internal.common_utils import parametrize, run_tests
+
+
+class TestAutocast(TestCase):
+    @parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_dtypes(self, device, dtype):
+        device_type = torch.device(device).type
+        for input_dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32):
+            x = make((9,), input_dtype, device)
+
+            def run(f, x=x):
+                with torch.autocast(device_type, dtype):
+                    inside = f(x)
+                    with torch.autocast(device_type, enabled=False):
+                        nested = f(x)
+                return inside, nested, f(x)
+
+            self.assertMatchesSquare(run)
+            if input_dtype.is_floating_point:
+
+                def gradient(f, x=x):
+                    leaf = x.clone().requires_grad_()
+                    with torch.autocast(device_type, dtype):
+                        y = f(leaf).sum()
+                    y.backward()
+                    return leaf.grad
+
+                self.assertMatchesSquare(gradient)
+                self.assertEqual(gradient(square).dtype, input_dtype)
+
+    def test_range(self, device):
+        x = torch.full((5,), 300.0, dtype=torch.float16, device=device)
+        with torch.autocast(torch.device(device).type):
+            self.assertMatchesSquare(lambda f: f(x))
+            if x.is_cuda:
+                self.assertEqual(square(x).tolist(), [90000.0] * 5)
+
+    def test_in_a_model(self, device):
+        linear = torch.nn.Linear(4, 4).to(device)
+        x = make((3, 4), torch.float32, device)
+
+        def run(f):
+            with torch.autocast(torch.device(device).type):
+                y = linear(f(linear(x)))
+            return y, *torch.autograd.grad(y.float().sum(), linear.parameters())
+
+        self.assertMatchesSquare(run)
+
+
+class TestStreams(TestCase):
+    def test_side_stream(self, device):
+        x = torch.zeros(1 << 20, device=device)
+        stream = torch.cuda.Stream()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(50_000_000)  # a kernel on another stream would read the zeros before the fill
+            x.fill_(3.0)
+            y, grad = gradients(square, x)
+        stream.synchronize()
+        self.assertEqual(y, torch.full_like(x, 9.0))
+        self.assertEqual(grad, torch.full_like(x, 6.0))
+
+    def test_graph_capture(self, device):
+        for layout in (slice(None), slice(1, None), slice(None, None, 2)):
+            buffer = torch.randn(1001, device=device)
+            static = buffer[layout].detach().requires_grad_()
+            side = torch.cuda.Stream()
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                gradients(square, static)  # warm up outside the capture
+            torch.cuda.current_stream().wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                y = square(static)
+                (grad,) = torch.autograd.grad(y, static, torch.cos(y))
+            for _ in range(3):
+                buffer.normal_()
+                graph.replay()
+                expected = torch.square(static.detach())
+                self.assertEqual(y.detach(), expected)
+                self.assertEqual(grad, 2 * static.detach() * expected.cos())
+
+    def test_launches_nothing_on_empty_input(self, device):
+        from torch.profiler import ProfilerActivity, profile
+
+        empty = torch.empty(0, 3, device=device)
+        full = torch.ones(3, device=device)
+        for x, launches in ((empty, 0), (full, 1)):
+            for call in (lambda x=x: square(x), lambda x=x: square_backward(x, x)):
+                call()
+                torch.cuda.synchronize()
+                with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+                    call()
+                    torch.cuda.synchronize()
+                kernels = [event for event in profiler.events() if "kernel" in event.name]
+                self.assertEqual(len(kernels), launches)
+
+    def test_backward_is_one_kernel_and_one_allocation(self, device):
+        x = torch.randn(1 << 20, device=device, requires_grad=True)
+        y = square(x)
+        g = torch.randn_like(y)
+        torch.autograd.grad(y, x, g, retain_graph=True)
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        torch.autograd.grad(y, x, g, retain_graph=True)
+        self.assertEqual(torch.cuda.max_memory_allocated() - before, x.nbytes)
+
+
+@unittest.skipIf(torch.cuda.device_count() < 2, "needs two GPUs")
+class TestTwoDevices(TestCase):
+    def test_device_guard(self):
+        """Input on the device that is not current: results there, on its stream, and the current device unchanged."""
+        x = torch.randn(1001, device="cuda:1", dtype=torch.float64)
+        stream = torch.cuda.Stream("cuda:1")
+        with torch.cuda.device(0):
+            with torch.cuda.stream(stream), torch.cuda.device(0):
+                y, grad = gradients(lambda x: square(square(x)), x)
+            stream.synchronize()
+            self.assertEqual((y.device, grad.device), (x.device, x.device))
+            self.assertEqual((y, grad), (x**4, 4 * x**3))
+            self.assertEqual(torch.cuda.current_device(), 0)
+            self.assertRaises(NotImplementedError, lambda: square(x.to(torch.uint16)))
+            self.assertRaises(RuntimeError, lambda: square_backward(x.to("cuda:0"), x))
+            self.assertEqual(torch.cuda.current_device(), 0)
+            leaf = x.clone().requires_grad_()
+            (first,) = torch.autograd.grad(square(leaf).sin().sum(), leaf, create_graph=True)
+            (second,) = torch.autograd.grad(first.sum(), leaf)
+            self.assertEqual(second, 2 * (x * x).cos() - 4 * x * x * (x * x).sin())
+
+    def test_mixed_devices(self):
+        a, b = torch.ones(3, device="cuda:0"), torch.ones(3, device="cuda:1")
+        message = "expected grad_output and self to have the same device, got cuda:0 and cuda:1"
+        self.assertRaisesRegex(RuntimeError, message, lambda: square_backward(a, b))
+
+
+instantiate(TestAutocast, globals())
+instantiate_device_type_tests(TestStreams, globals(), only_for="cuda")
+
+if __name__ == "__main__":
+    run_tests()
