@@ -34,9 +34,7 @@ struct SquareFunction : torch::autograd::Function<SquareFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grad_outputs) {
-    if (!grad_outputs[0].defined()) {
-      return {at::Tensor()};
-    }
+    if (!grad_outputs[0].defined()) return {at::Tensor()};
     return {square_backward(grad_outputs[0], ctx->get_saved_variables()[0])};
   }
 };
@@ -55,38 +53,24 @@ struct SquareBackwardFunction : torch::autograd::Function<SquareBackwardFunction
 
   static variable_list backward(AutogradContext* ctx, const variable_list& grads) {
     variable_list result(2);
-    if (!grads[0].defined()) {
-      return result;
-    }
+    if (!grads[0].defined()) return result;
     const auto saved = ctx->get_saved_variables();
-    if (ctx->needs_input_grad(0)) {
-      result[0] = square_backward(grads[0], saved[1].conj());
-    }
-    if (ctx->needs_input_grad(1)) {
-      result[1] = square_backward(saved[0], grads[0]);
-    }
+    if (ctx->needs_input_grad(0)) result[0] = square_backward(grads[0], saved[1].conj());
+    if (ctx->needs_input_grad(1)) result[1] = square_backward(saved[0], grads[0]);
     return result;
   }
 };
 
 at::Tensor square_autograd(const at::Tensor& self) {
-  if (needs_composite(self)) {
-    return composite::square(self);
-  }
-  if (compute_requires_grad(self)) {
-    return SquareFunction::apply(self);
-  }
+  if (needs_composite(self)) return composite::square(self);
+  if (compute_requires_grad(self)) return SquareFunction::apply(self);
   const at::AutoDispatchBelowADInplaceOrView guard; // apply() would make a node all the same
   return torchsquare::square(self);
 }
 
 at::Tensor square_backward_autograd(const at::Tensor& grad_output, const at::Tensor& self) {
-  if (needs_composite(grad_output, self)) {
-    return composite::square_backward(grad_output, self);
-  }
-  if (compute_requires_grad(grad_output, self)) {
-    return SquareBackwardFunction::apply(grad_output, self);
-  }
+  if (needs_composite(grad_output, self)) return composite::square_backward(grad_output, self);
+  if (compute_requires_grad(grad_output, self)) return SquareBackwardFunction::apply(grad_output, self);
   const at::AutoDispatchBelowADInplaceOrView guard;
   return square_backward(grad_output, self);
 }

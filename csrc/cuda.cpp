@@ -17,9 +17,7 @@ at::TensorIterator make_iterator(at::ArrayRef<at::Tensor> inputs) {
   config.check_all_same_dtype(false)
       .declare_static_dtype_and_device(dtype, inputs[0].device())
       .add_owned_output(at::Tensor());
-  for (const auto& input : inputs) {
-    config.add_const_input(input);
-  }
+  for (const auto& input : inputs) config.add_const_input(input);
   return config.build();
 }
 

@@ -12,7 +12,9 @@ namespace {
 // Low precision is computed in float and rounded once. Integers are computed unsigned: they wrap, where signed overflow
 // would be undefined.
 template <typename T>
-using compute_t = std::conditional_t<std::is_integral_v<T>, uint64_t, at::opmath_type<T>>;
+using unsigned_t = std::conditional_t<sizeof(T) <= 4, uint32_t, uint64_t>;
+template <typename T>
+using compute_t = std::conditional_t<std::is_integral_v<T>, unsigned_t<T>, at::opmath_type<T>>;
 
 struct Square {
   static constexpr char name[] = "torchsquare::square";
