@@ -131,7 +131,7 @@ OffsetCalculator<NARGS> make_tiled_offset_calculator(const at::TensorIteratorBas
 
 template <typename Op, typename T>
 void launch_strided(const at::TensorIteratorBase& iter) {
-  constexpr int N = 4;
+  constexpr int N = sizeof(T) <= 2 ? 8 : 4;
   std::array<char*, Op::arity + 1> operands;
   for (int arg = 0; arg <= Op::arity; ++arg) operands[arg] = static_cast<char*>(iter.data_ptr(arg));
   const auto blocks = at::ceil_div<int64_t>(iter.numel(), kThreads * N);

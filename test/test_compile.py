@@ -41,10 +41,11 @@ class TestCompile(TestCase):
             return gradients(torch.compile(f, backend=backend, fullgraph=True), x, **kwargs)
 
         for wrap in (lambda f: f, model):
+            # The strides of a gradient are AOTAutograd's choice, in some releases not eager's: torch.square's as well.
             self.assertMatchesSquare(lambda f, wrap=wrap: run(wrap(f)))
-            self.assertEqual(run(wrap(square)), gradients(wrap(square), x), exact_stride=True)
-            # AOTAutograd lays a gradient out as the result was; torch.square's strides are not eager's here either.
             self.assertMatchesSquare(lambda f, wrap=wrap: run(wrap(f), grad_output=lambda _: g))
+            self.assertEqual(run(wrap(square)), gradients(wrap(square), x))
+            self.assertEqual(run(wrap(square))[0], wrap(square)(x), exact_stride=True)
         for grad_output in (g, x):
             torch.compiler.reset()
             compiled = torch.compile(square_backward, backend=backend, fullgraph=True)
@@ -111,7 +112,7 @@ def forward(self, primals_1, tangents_1):
             _, codes = run_and_get_code(lambda: compiled(x).sum().backward())
             self.assertEqual(len(codes), 2)  # a forward and a backward
             for code in codes:
-                self.assertNotIn("torchsquare", code)
+                self.assertNotIn("ops.torchsquare", code)  # the name stands in comments
             return [code.count("async_compile.cpp_pybinding(") + code.count("async_compile.triton(") for code in codes]
 
         self.assertMatchesSquare(kernels)

@@ -96,7 +96,7 @@ class TestStreams(TestCase):
             for call in (lambda x=x: square(x), lambda x=x: square_backward(x, x)):
                 call()
                 torch.cuda.synchronize()
-                with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+                with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as profiler:
                     call()
                     torch.cuda.synchronize()
                 kernels = [event for event in profiler.events() if "kernel" in event.name]
