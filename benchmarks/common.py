@@ -161,7 +161,7 @@ def measure(contenders: dict[str, Contender], device: str, budget: float = 0.02)
 
 @dataclass
 class Line:
-    """A line of the acceptance: the worst of the ratios, by case, against the limit, at the limit's two decimals."""
+    """A line of the acceptance: the worst of the ratios, by case, against the limit."""
 
     number: int
     text: str
@@ -174,7 +174,7 @@ class Line:
         if not self.ratios:
             return {"worst": None, "where": "not measured", "ok": False}
         where, worst = (min if self.at_least else max)(self.ratios.items(), key=lambda item: item[1])
-        ok = round(worst, 2) >= self.limit if self.at_least else round(worst, 2) <= self.limit
+        ok = worst >= self.limit if self.at_least else worst <= self.limit
         return {"worst": worst, "where": where, "ok": ok}
 
 
