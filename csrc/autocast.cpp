@@ -5,20 +5,13 @@
 #include <torch/library.h>
 #include <torchsquare/square.h>
 
-namespace torchsquare {
-namespace {
-
-template <c10::DeviceType device>
-constexpr auto square_fp32 = &at::autocast::WrapFunction<
-    at::autocast::CastPolicy::fp32, device, at::Tensor(const at::Tensor&), at::Tensor(const at::Tensor&),
-    &square>::type::call;
-
-} // namespace
-} // namespace torchsquare
-
-#define TORCHSQUARE_AUTOCAST_FP32(device, key)                           \
-  TORCH_LIBRARY_IMPL(torchsquare, key, m) {                              \
-    m.impl("square", torchsquare::square_fp32<c10::DeviceType::device>); \
+#define TORCHSQUARE_AUTOCAST_FP32(device, key)                                                       \
+  TORCH_LIBRARY_IMPL(torchsquare, key, m) {                                                          \
+    using Signature = at::Tensor(const at::Tensor&);                                                 \
+    m.impl(                                                                                          \
+        "square", &at::autocast::WrapFunction<                                                       \
+                      at::autocast::CastPolicy::fp32, c10::DeviceType::device, Signature, Signature, \
+                      &torchsquare::square>::type::call);                                            \
   }
 
 TORCHSQUARE_AUTOCAST_FP32(CUDA, AutocastCUDA)

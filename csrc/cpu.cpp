@@ -1,6 +1,7 @@
 // CPU: ATen's vectorised, multithreaded operators, called below autograd. Without this key the composite would serve:
 // the same values, but half 20 times slower, and traced graphs would show ATen's operators instead of these.
 #include <ATen/ATen.h>
+#include <ATen/CPUFunctions.h>
 #include <torch/library.h>
 
 #include "common.h"
@@ -19,8 +20,8 @@ void check_dtype(const char* op, at::ScalarType dtype) {
 
 at::Tensor square_cpu(const at::Tensor& self) {
   check_dtype("torchsquare::square", self.scalar_type());
-  // mul has a vectorised half path, which at::square lacks, and is one dispatch less; but it keeps bool.
-  return self.scalar_type() == at::kBool ? at::square(self) : at::mul(self, self);
+  // mul has a vectorised half path, which at::square lacks, and at::cpu calls it without dispatch; but it keeps bool.
+  return self.scalar_type() == at::kBool ? at::square(self) : at::cpu::mul(self, self);
 }
 
 at::Tensor square_backward_cpu(const at::Tensor& grad_output, const at::Tensor& self) {

@@ -1,6 +1,6 @@
 // CUDA: checks, allocation and device for the kernels of cuda_kernels.cu. Without this key the composite would serve,
 // with three kernels and three allocations for a backward instead of one of each.
-#include <ATen/TensorIterator.h>
+#include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/library.h>
 
@@ -10,30 +10,51 @@
 namespace torchsquare {
 namespace {
 
-// TensorIterator computes the strides of the result, allocates it, and merges dimensions where it can.
-at::TensorIterator make_iterator(at::ArrayRef<at::Tensor> inputs) {
-  const auto dtype = inputs[0].scalar_type() == at::kBool ? at::kLong : inputs[0].scalar_type();
+bool is_scalar(const at::Tensor& tensor) {
+  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
+    if (tensor.size(dim) != 1 && tensor.stride(dim) != 0) return false;
+  }
+  return true;
+}
+
+at::Tensor run(void (*launch)(at::ScalarType, const Operands&), at::ArrayRef<at::Tensor> inputs) {
+  const auto& self = inputs.back();
+  const auto result_dtype = self.scalar_type() == at::kBool ? at::kLong : self.scalar_type();
+  const c10::cuda::CUDAGuard guard(self.device());
+  Operands operands;
+  bool is_dense = self.is_non_overlapping_and_dense();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    operands.inputs[i] = inputs[i].const_data_ptr();
+    operands.is_scalar[i] = is_scalar(inputs[i]);
+    is_dense &= operands.is_scalar[i] || inputs[i].strides() == self.strides();
+  }
+  if (is_dense) {
+    at::Tensor result = at::detail::empty_strided_cuda(self.sizes(), self.strides(), result_dtype, self.device());
+    operands.out = result.mutable_data_ptr();
+    operands.numel = self.numel();
+    launch(self.scalar_type(), operands);
+    return result;
+  }
+  // TensorIterator computes the strides of the result, allocates it, and merges dimensions where it can. For a small
+  // tensor that takes longer than all the rest: hence the way without it.
   at::TensorIteratorConfig config;
   config.check_all_same_dtype(false)
-      .declare_static_dtype_and_device(dtype, inputs[0].device())
+      .declare_static_dtype_and_device(result_dtype, self.device())
       .add_owned_output(at::Tensor());
   for (const auto& input : inputs) config.add_const_input(input);
-  return config.build();
+  auto iter = config.build();
+  operands.iter = &iter;
+  launch(self.scalar_type(), operands);
+  return iter.output();
 }
 
 at::Tensor square_cuda(const at::Tensor& self) {
-  const c10::cuda::CUDAGuard guard(self.device());
-  auto iter = make_iterator({self});
-  launch_square(iter);
-  return iter.output();
+  return run(launch_square, {self});
 }
 
 at::Tensor square_backward_cuda(const at::Tensor& grad_output, const at::Tensor& self) {
   check_same_properties(grad_output, self);
-  const c10::cuda::CUDAGuard guard(self.device());
-  auto iter = make_iterator({grad_output, self});
-  launch_square_backward(iter);
-  return iter.output();
+  return run(launch_square_backward, {grad_output, self});
 }
 
 } // namespace

@@ -3,7 +3,6 @@
 #include <ATen/OpMathType.h>
 #include <c10/util/Load.h>
 
-#include "cuda_kernels.h"
 #include "elementwise.cuh"
 
 namespace torchsquare {
@@ -44,20 +43,20 @@ struct SquareBackward {
 };
 
 template <typename Op>
-void dispatch(at::TensorIteratorBase& iter) {
+void dispatch(at::ScalarType dtype, const Operands& operands) {
   AT_DISPATCH_V2(
-      iter.input_dtype(), Op::name, AT_WRAP([&] { launch<Op, scalar_t>(iter); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX),
-      at::kBool, at::kHalf, at::kBFloat16, at::kComplexHalf);
+      dtype, Op::name, AT_WRAP([&] { launch<Op, scalar_t>(operands); }), AT_EXPAND(AT_ALL_TYPES_AND_COMPLEX), at::kBool,
+      at::kHalf, at::kBFloat16, at::kComplexHalf);
 }
 
 } // namespace
 
-void launch_square(at::TensorIteratorBase& iter) {
-  dispatch<Square>(iter);
+void launch_square(at::ScalarType dtype, const Operands& operands) {
+  dispatch<Square>(dtype, operands);
 }
 
-void launch_square_backward(at::TensorIteratorBase& iter) {
-  dispatch<SquareBackward>(iter);
+void launch_square_backward(at::ScalarType dtype, const Operands& operands) {
+  dispatch<SquareBackward>(dtype, operands);
 }
 
 } // namespace torchsquare

@@ -1,16 +1,22 @@
 // What cuda.cpp knows of the kernels.
 #pragma once
 
-namespace at {
-struct TensorIteratorBase;
-}
+#include <ATen/TensorIterator.h>
 
 namespace torchsquare {
 
-/// Computes the iterator's output from its inputs, (self) or (grad_output, self), of one dtype (output int64 for bool),
-/// on the current stream of the current device, which must be the tensors'. Throws c10::NotImplementedError for a dtype
-/// that torch.square does not take on CUDA; launches nothing where there are no elements.
-void launch_square(at::TensorIteratorBase& iter);
-void launch_square_backward(at::TensorIteratorBase& iter);
+/// The operands of a kernel: those of an iterator; or, where it is null, elements without gaps and in the same order.
+struct Operands {
+  at::TensorIteratorBase* iter = nullptr;
+  int64_t numel = 0;
+  void* out = nullptr;
+  const void* inputs[2] = {}; // (self) or (grad_output, self)
+  bool is_scalar[2] = {};     // whether the input is one element that serves for all
+};
+
+/// Compute the output from inputs of the dtype (int64 from bool) on the current stream of the current device. Throw
+/// c10::NotImplementedError for a dtype that torch.square does not take on CUDA. Launch nothing without elements.
+void launch_square(at::ScalarType dtype, const Operands& operands);
+void launch_square_backward(at::ScalarType dtype, const Operands& operands);
 
 } // namespace torchsquare

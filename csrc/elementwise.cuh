@@ -10,7 +10,9 @@
 #include <ATen/ceil_div.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
+
 #include <ATen/cuda/detail/OffsetCalculator.cuh>
+#include "cuda_kernels.h"
 
 namespace torchsquare {
 namespace {
@@ -132,6 +134,7 @@ OffsetCalculator<NARGS> make_tiled_offset_calculator(const at::TensorIteratorBas
 template <typename Op, typename T>
 void launch_strided(const at::TensorIteratorBase& iter) {
   constexpr int N = sizeof(T) <= 2 ? 8 : 4;
+  if (iter.numel() == 0) return;
   std::array<char*, Op::arity + 1> operands;
   for (int arg = 0; arg <= Op::arity; ++arg) operands[arg] = static_cast<char*>(iter.data_ptr(arg));
   const auto blocks = at::ceil_div<int64_t>(iter.numel(), kThreads * N);
@@ -141,33 +144,27 @@ void launch_strided(const at::TensorIteratorBase& iter) {
 }
 
 template <typename Op, typename T>
-void launch(at::TensorIteratorBase& iter) {
+void launch_dense(const Operands& operands) {
   constexpr int N = kBytesPerThread / sizeof(result_t<T>); // result_t is at least as large as T
-  if (iter.numel() == 0) return;
-  const auto is_aligned = [&](int arg, size_t bytes) {
-    return reinterpret_cast<uintptr_t>(iter.data_ptr(arg)) % bytes == 0;
-  };
-  const auto stride = [&](int arg) { return iter.ndim() == 0 ? iter.element_size(arg) : iter.strides(arg)[0]; };
-
-  bool is_dense = iter.ndim() <= 1 && stride(0) == sizeof(result_t<T>) && is_aligned(0, kBytesPerThread);
+  if (operands.numel == 0) return;
   DenseInputs<T, Op::arity> in;
   for (int arg = 0; arg < Op::arity; ++arg) {
-    const auto input = arg + 1; // the iterator's operand 0 is the output
-    in.data[arg] = static_cast<const T*>(iter.data_ptr(input));
-    in.access[arg] = is_aligned(input, N * sizeof(T)) ? Access::vector : Access::scalar;
-    if (stride(input) == 0) in.access[arg] = Access::broadcast;
-    is_dense &= stride(input) == 0 || stride(input) == sizeof(T);
+    in.data[arg] = static_cast<const T*>(operands.inputs[arg]);
+    const bool is_aligned = reinterpret_cast<uintptr_t>(operands.inputs[arg]) % (N * sizeof(T)) == 0;
+    in.access[arg] = is_aligned ? Access::vector : Access::scalar;
+    if (operands.is_scalar[arg]) in.access[arg] = Access::broadcast;
   }
-  if (is_dense) {
-    const auto blocks = at::ceil_div<int64_t>(iter.numel(), kThreads * N);
-    dense_kernel<Op, N><<<blocks, kThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
-        static_cast<result_t<T>*>(iter.data_ptr(0)), in, iter.numel());
-    C10_CUDA_KERNEL_LAUNCH_CHECK();
-  } else if (iter.can_use_32bit_indexing()) {
-    launch_strided<Op, T>(iter);
-  } else {
-    for (const auto& part : iter.with_32bit_indexing()) launch_strided<Op, T>(part);
-  }
+  const auto blocks = at::ceil_div<int64_t>(operands.numel, kThreads * N);
+  dense_kernel<Op, N><<<blocks, kThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
+      static_cast<result_t<T>*>(operands.out), in, operands.numel);
+  C10_CUDA_KERNEL_LAUNCH_CHECK();
+}
+
+template <typename Op, typename T>
+void launch(const Operands& operands) {
+  if (operands.iter == nullptr) return launch_dense<Op, T>(operands);
+  if (operands.iter->can_use_32bit_indexing()) return launch_strided<Op, T>(*operands.iter);
+  for (const auto& part : operands.iter->with_32bit_indexing()) launch_strided<Op, T>(part);
 }
 
 } // namespace
