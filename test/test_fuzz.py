@@ -25,7 +25,7 @@ INTEGRAL = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch
 LAYOUTS = ("contiguous", "permuted", "stepped", "expanded", "overlapping")
 VALUES = ("moderate", "special", "bits")
 VIEWS = ("plain", "plain", "plain", "flip", "conj", "neg")
-SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 16, 17, 31, 33)
+SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 7, 8, 16, 16, 17, 31, 32, 33)
 INTEGER_OF_SIZE = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
