@@ -47,7 +47,7 @@ def in_another_process(device):
 
 class TestThreads(TestCase):
     def test_each_thread_on_its_own_stream(self, device):
-        start = threading.Barrier(THREADS)
+        start = threading.Barrier(THREADS, timeout=60)
         with ThreadPoolExecutor(THREADS) as pool:
             wrong = pool.map(lambda thread: count_wrong_calls(thread, device, start), range(THREADS))
             self.assertEqual(list(wrong), [0] * THREADS)

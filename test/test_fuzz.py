@@ -20,7 +20,7 @@ import torchsquare  # noqa: F401  (registers the operators)
 ops = torch.ops.torchsquare
 
 REAL = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-COMPLEX = (torch.complex64, torch.complex128)
+COMPLEX = (torch.complex32, torch.complex64, torch.complex128)
 INTEGRAL = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 LAYOUTS = ("contiguous", "permuted", "stepped", "expanded", "overlapping")
 VALUES = ("moderate", "special", "bits")
@@ -102,10 +102,9 @@ def random_shape(rng):
 def random_case(seed, device):
     """An input, a gradient of its shape and dtype, their layouts, and the words that describe them."""
     rng = random.Random(seed)
-    dtypes = REAL + COMPLEX + INTEGRAL
-    if torch.device(device).type == "cuda":
-        dtypes += (torch.complex32,)
-    dtype, shape = rng.choice(dtypes), random_shape(rng)
+    dtype, shape = rng.choice(REAL + COMPLEX + INTEGRAL), random_shape(rng)
+    if dtype == torch.complex32 and torch.device(device).type == "cpu":
+        dtype = torch.complex64  # torch.square on the CPU does not know complex32
     x, x_layout, about_x = random_tensor(rng, shape, dtype, device)
     grad, grad_layout, about_grad = random_tensor(rng, shape, dtype, device)
     return x, grad, (x_layout, grad_layout), f"{dtype} {shape}; x: {about_x}; grad: {about_grad}"
@@ -116,7 +115,7 @@ def random_case(seed, device):
 
 def wide(tensor):
     """The tensor as complex128 on the CPU. On CUDA torch.square of complex numbers is a pow, less exact than x·x."""
-    return tensor.cpu().to(torch.complex128).resolve_conj().resolve_neg()
+    return tensor.resolve_conj().resolve_neg().cpu().to(torch.complex128)
 
 
 def gradient(square, x, grad):
@@ -263,7 +262,7 @@ class TestFuzz(TestCase):
 
     def test_cases_are_of_every_kind(self, device):
         cases = [random_case(seed, device) for seed in self.seeds]
-        self.assertEqual({*REAL, *COMPLEX, *INTEGRAL} - {x.dtype for x, *_ in cases}, set())
+        self.assertEqual({*REAL, *COMPLEX, *INTEGRAL} - {x.dtype for x, *_ in cases} - {torch.complex32}, set())
         self.assertEqual({x.ndim for x, *_ in cases}, set(range(7)))
         self.assertEqual({layouts for _, _, layouts, _ in cases}, set(itertools.product(LAYOUTS, LAYOUTS)))
         words = {word.strip(",") for *_, about in cases for word in about.split()}
