@@ -31,11 +31,16 @@ at::Tensor square_backward_cpu(const at::Tensor& grad_output, const at::Tensor& 
     // Gradients do reach half's subnormal numbers, where rounding before the doubling loses a bit. addcmul computes in
     // float, where no product of two halves overflows, and rounds once. -0.0 is the number that adds nothing, not even
     // to the sign of a zero.
-    return at::addcmul(at::scalar_tensor(-0.0, self.options()), grad_output, self, 2);
+    return at::addcmul(at::scalar_tensor(-0.0, self.options()).expand_as(self), grad_output, self, 2);
   }
   // conj_physical, not conj: under a TorchDispatchMode nothing below would resolve a lazy conjugate.
   const auto product = at::mul(grad_output, at::conj_physical(self));
-  return self.scalar_type() == at::kBool ? at::mul(product, 2) : product.mul_(2);
+  if (self.scalar_type() == at::kBool) {
+    return at::mul(product, 2);
+  }
+  // Part by part: for ATen 2 is 2+0i, so that inf in one part would make nan of the other.
+  (product.is_complex() ? at::view_as_real(product) : product).mul_(2);
+  return product;
 }
 
 } // namespace

@@ -45,4 +45,5 @@ def load(build_info: dict) -> None:
     try:
         torch.ops.load_library(LIBRARY)
     except OSError as error:
-        raise ImportError(f"{LIBRARY} cannot be loaded: {error}. {versions}. {remedy}") from error
+        reason = error.__cause__ or error  # torch hides the linker's words behind its own
+        raise ImportError(f"{LIBRARY} cannot be loaded: {reason}. {versions}. {remedy}") from error

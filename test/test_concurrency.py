@@ -1,0 +1,82 @@
+"""Threads with a CUDA stream each, forked and spawned processes."""
+
+import contextlib
+import multiprocessing
+import subprocess
+import sys
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import torch
+from torch.testing._internal.common_device_type import instantiate_device_type_tests
+from torch.testing._internal.common_utils import TestCase
+
+import torchsquare  # noqa: F401  (registers the operators)
+
+square = torch.ops.torchsquare.square
+
+THREADS, CALLS = 8, 1000
+
+
+def forward_and_backward(x, grad):
+    x = x.detach().requires_grad_()
+    y = square(x)
+    return y.detach(), torch.autograd.grad(y, x, grad)[0]
+
+
+def count_wrong_calls(thread, device, start):
+    """Makes the calls on a stream of its own and returns in how many a result was not exact."""
+    is_cuda = torch.device(device).type == "cuda"
+    wrong = 0
+    with torch.cuda.stream(torch.cuda.Stream(device)) if is_cuda else contextlib.nullcontext():
+        x = torch.arange(1000.0, device=device) + thread
+        start.wait()
+        for _ in range(CALLS):
+            if is_cuda:
+                torch.cuda._sleep(10_000)  # work on any other stream would now run ahead of this one
+            x = x + 1  # fresh memory, which held another call's numbers
+            y, dx = forward_and_backward(x, x)
+            wrong += (y != torch.square(x)).any() | (dx != 2 * torch.square(x)).any()
+    return int(wrong)
+
+
+def in_another_process(device):
+    y, dx = forward_and_backward(torch.arange(1000.0, device=device), torch.full((1000,), 10.0, device=device))
+    return y.cpu(), dx.cpu()
+
+
+class TestThreads(TestCase):
+    def test_each_thread_on_its_own_stream(self, device):
+        start = threading.Barrier(THREADS, timeout=60)
+        with ThreadPoolExecutor(THREADS) as pool:
+            wrong = pool.map(lambda thread: count_wrong_calls(thread, device, start), range(THREADS))
+            self.assertEqual(list(wrong), [0] * THREADS)
+
+    def test_spawn(self, device):
+        expected = in_another_process(device)
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+            for results in pool.map(in_another_process, [device] * 4):
+                self.assertEqual(results, expected, rtol=0, atol=0)
+
+
+class TestFork(TestCase):
+    def test_fork(self):
+        """Forks a process that has used the operators. (CUDA cannot be used in a forked process at all.)"""
+        program = """
+import multiprocessing, torch, torchsquare
+
+def backward(n):
+    x = torch.full((n,), float(n), requires_grad=True)
+    torchsquare.square(x).sum().backward()
+    return x.grad.tolist()
+
+if __name__ == "__main__":
+    torchsquare.square(torch.ones(3))
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        print(pool.map(backward, [1, 2, 3]))
+"""
+        output = subprocess.check_output([sys.executable, "-c", program], text=True, timeout=300)
+        self.assertEqual(output, "[[2.0], [4.0, 4.0], [6.0, 6.0, 6.0]]\n")
+
+
+instantiate_device_type_tests(TestThreads, globals(), only_for=("cpu", "cuda"))
