@@ -1,4 +1,5 @@
-"""Builds torchsquare/libtorchsquare.so and, beside it, build_info.json: what the library was built for.
+"""Builds torchsquare/libtorchsquare.so and puts beside it what else depends on the build: build_info.json, which says
+what the library was built for, and for C++ programs the header (include/) and the CMake package (share/cmake/).
 
 Environment variables:
     TORCHSQUARE_CUDA  1: build the CUDA kernels or fail; 0: build for the CPU. Default: build them where torch was built
@@ -9,6 +10,7 @@ Environment variables:
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -49,8 +51,8 @@ def find_cuda() -> bool:
 
 def make_extension(with_cuda: bool):
     """The library as a setuptools extension. It holds no Python code, so that one binary serves every Python."""
-    sources = [path for path in ROOT.glob("csrc/*.c*") if path.suffix in (".cpp", ".cu")]
-    if not with_cuda:
+    sources = [*ROOT.glob("csrc/*.cpp"), *ROOT.glob("csrc/*.cu")]
+    if not with_cuda:  # CMakeLists.txt has the same rule
         sources = [path for path in sources if not path.name.startswith("cuda")]
     hidden = "-fvisibility=hidden"  # load_library opens with global symbols: only the public API may be among them
     make = cpp_extension.CUDAExtension if with_cuda else cpp_extension.CppExtension
@@ -62,7 +64,7 @@ def make_extension(with_cuda: bool):
             "cxx": ["-O3", "-g0", "-Wall", hidden, "-fvisibility-inlines-hidden"],
             "nvcc": ["-O3", "-Xcompiler", hidden],
         },
-        extra_link_args=["-Wl,-s"],
+        extra_link_args=["-Wl,-s,-soname,libtorchsquare.so"],  # without a soname, C++ programs would note the path
         py_limited_api=True,
     )
 
@@ -72,6 +74,19 @@ class Wheel(bdist_wheel):
 
     def get_tag(self):
         return ("py3", "none", super().get_tag()[2])
+
+
+def write_cmake_package(prefix: Path, **values: str) -> None:
+    """Puts what C++ programs need under the prefix: the header, and the CMake package with the values filled in."""
+    header, package = prefix / "include/torchsquare/square.h", prefix / "share/cmake/torchsquare"
+    header.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy(ROOT / "csrc/torchsquare/square.h", header)
+    package.mkdir(parents=True, exist_ok=True)
+    for template in ROOT.glob("cmake/*.in"):
+        text = template.read_text()
+        for name, value in values.items():
+            text = text.replace(f"@{name}@", value)
+        (package / template.stem).write_text(text)
 
 
 def options() -> dict:
@@ -97,6 +112,7 @@ def options() -> dict:
             info["arch_list"] = os.environ.get("TORCH_CUDA_ARCH_LIST", "native") if with_cuda else None
             library = Path(self.get_ext_fullpath(self.extensions[0].name))
             library.with_name("build_info.json").write_text(json.dumps(info, indent=2) + "\n")
+            write_cmake_package(library.parent, version=VERSION, torch_minor_version=f"{major}.{minor}")
 
     return {
         "version": version,

@@ -4,12 +4,15 @@ import torch
 
 from . import _library
 
-__all__ = ["decompositions", "square"]
+__all__ = ["cmake_prefix_path", "decompositions", "square"]
 
 _build_info = _library.read_build_info()
 _library.load(_build_info)
 
 __version__: str = _build_info["version"]
+
+cmake_prefix_path: str = str(_library.DIRECTORY / "share" / "cmake")
+"""Where CMake finds the C++ package, for CMAKE_PREFIX_PATH, as torch.utils.cmake_prefix_path is for torch."""
 
 
 def square(input: torch.Tensor) -> torch.Tensor:
