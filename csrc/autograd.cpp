@@ -10,10 +10,7 @@
 namespace torchsquare {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::compute_requires_grad;
-using torch::autograd::isFwGradDefined;
-using torch::autograd::variable_list;
+using namespace torch::autograd;
 
 // A C++ Function knows neither forward-mode AD nor torch.func: its apply() throws under both. There the composite takes
 // over, since ATen's operators know them.
@@ -23,7 +20,7 @@ bool needs_composite(const Tensors&... inputs) {
          c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerBackMode);
 }
 
-struct SquareFunction : torch::autograd::Function<SquareFunction> {
+struct SquareFunction : Function<SquareFunction> {
   static constexpr bool is_traceable = true; // nothing but tensors in ctx: compiled autograd may trace the backward
 
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& self) {
@@ -41,7 +38,7 @@ struct SquareFunction : torch::autograd::Function<SquareFunction> {
 
 // For R = 2·G·conj(X) and the gradient V of R: grad_G = V·2X and grad_X = 2G·conj(V). Both are square_backward again,
 // which makes the operators differentiable to any order.
-struct SquareBackwardFunction : torch::autograd::Function<SquareBackwardFunction> {
+struct SquareBackwardFunction : Function<SquareBackwardFunction> {
   static constexpr bool is_traceable = true;
 
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& grad_output, const at::Tensor& self) {

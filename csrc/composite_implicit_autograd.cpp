@@ -15,9 +15,11 @@ at::Tensor square(const at::Tensor& self) {
 }
 
 // conj_physical rather than conj: a lazy conjugate trips an internal assert of PyTorch's under batched forward-mode AD.
+// A sum rather than a product by 2, which is 2+0i beside complex numbers: inf in one part would make nan of the other.
 at::Tensor square_backward(const at::Tensor& grad_output, const at::Tensor& self) {
   check_same_properties(grad_output, self);
-  return at::mul(at::mul(grad_output, at::conj_physical(self)), 2);
+  const auto product = at::mul(grad_output, at::conj_physical(self));
+  return self.scalar_type() == at::kBool ? at::mul(product, 2) : at::add(product, product);
 }
 
 } // namespace torchsquare::composite

@@ -27,6 +27,7 @@ at::Tensor square_cpu(const at::Tensor& self) {
 at::Tensor square_backward_cpu(const at::Tensor& grad_output, const at::Tensor& self) {
   check_same_properties(grad_output, self);
   check_dtype("torchsquare::square_backward", self.scalar_type());
+  if (self.scalar_type() == at::kBool) return composite::square_backward(grad_output, self);
   if (self.scalar_type() == at::kHalf) {
     // Gradients do reach half's subnormal numbers, where rounding before the doubling loses a bit. addcmul computes in
     // float, where no product of two halves overflows, and rounds once. -0.0 is the number that adds nothing, not even
@@ -35,12 +36,7 @@ at::Tensor square_backward_cpu(const at::Tensor& grad_output, const at::Tensor& 
   }
   // conj_physical, not conj: under a TorchDispatchMode nothing below would resolve a lazy conjugate.
   const auto product = at::mul(grad_output, at::conj_physical(self));
-  if (self.scalar_type() == at::kBool) {
-    return at::mul(product, 2);
-  }
-  // Part by part: for ATen 2 is 2+0i, so that inf in one part would make nan of the other.
-  (product.is_complex() ? at::view_as_real(product) : product).mul_(2);
-  return product;
+  return product.add_(product);
 }
 
 } // namespace

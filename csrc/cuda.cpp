@@ -21,7 +21,7 @@ at::Tensor run(void (*launch)(at::ScalarType, const Operands&), at::ArrayRef<at:
   const auto& self = inputs.back();
   const auto result_dtype = self.scalar_type() == at::kBool ? at::kLong : self.scalar_type();
   const c10::cuda::CUDAGuard guard(self.device());
-  Operands operands;
+  Operands operands{self.numel()};
   bool is_dense = self.is_non_overlapping_and_dense();
   for (size_t i = 0; i < inputs.size(); ++i) {
     operands.inputs[i] = inputs[i].const_data_ptr();
@@ -31,16 +31,14 @@ at::Tensor run(void (*launch)(at::ScalarType, const Operands&), at::ArrayRef<at:
   if (is_dense) {
     at::Tensor result = at::detail::empty_strided_cuda(self.sizes(), self.strides(), result_dtype, self.device());
     operands.out = result.mutable_data_ptr();
-    operands.numel = self.numel();
     launch(self.scalar_type(), operands);
     return result;
   }
-  // TensorIterator computes the strides of the result, allocates it, and merges dimensions where it can. For a small
-  // tensor that takes longer than all the rest: hence the way without it.
+  // TensorIterator finds the strides of the result, allocates it and merges dimensions. That takes longer than all the
+  // rest of a small call: hence the way without it.
   at::TensorIteratorConfig config;
-  config.check_all_same_dtype(false)
-      .declare_static_dtype_and_device(result_dtype, self.device())
-      .add_owned_output(at::Tensor());
+  config.check_all_same_dtype(false).declare_static_dtype_and_device(result_dtype, self.device());
+  config.add_owned_output(at::Tensor());
   for (const auto& input : inputs) config.add_const_input(input);
   auto iter = config.build();
   operands.iter = &iter;

@@ -11,9 +11,8 @@ namespace {
 // Low precision is computed in float and rounded once. Integers are computed unsigned: they wrap, where signed overflow
 // would be undefined.
 template <typename T>
-using unsigned_t = std::conditional_t<sizeof(T) <= 4, uint32_t, uint64_t>;
-template <typename T>
-using compute_t = std::conditional_t<std::is_integral_v<T>, unsigned_t<T>, at::opmath_type<T>>;
+using compute_t = std::conditional_t<
+    std::is_integral_v<T>, std::conditional_t<sizeof(T) <= 4, uint32_t, uint64_t>, at::opmath_type<T>>;
 
 struct Square {
   static constexpr char name[] = "torchsquare::square";
@@ -34,9 +33,7 @@ struct SquareBackward {
   static __device__ result_t<T> apply(const T (&in)[arity]) {
     const auto grad_output = static_cast<compute_t<T>>(c10::load(&in[0]));
     auto self = static_cast<compute_t<T>>(c10::load(&in[1]));
-    if constexpr (c10::is_complex<T>::value) {
-      self = std::conj(self);
-    }
+    if constexpr (c10::is_complex<T>::value) self = std::conj(self);
     const auto product = grad_output * self;
     return static_cast<result_t<T>>(product + product); // doubled last: 2x may overflow where 2·(g·x) does not
   }

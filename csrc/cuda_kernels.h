@@ -7,8 +7,8 @@ namespace torchsquare {
 
 /// The operands of a kernel: those of an iterator; or, where it is null, elements without gaps and in the same order.
 struct Operands {
+  int64_t numel;
   at::TensorIteratorBase* iter = nullptr;
-  int64_t numel = 0;
   void* out = nullptr;
   const void* inputs[2] = {}; // (self) or (grad_output, self)
   bool is_scalar[2] = {};     // whether the input is one element that serves for all

@@ -1,8 +1,6 @@
-// How an elementwise operator runs on the GPU, whatever it computes: the kernels for dense and for strided operands,
-// and the choice between them. The operator is a type `Op` with the number of its inputs, `arity`, and a device
-// function `apply(in)` that computes one element.
-//
-// Such an operator moves memory and hardly computes, so all that counts is that enough bytes are in flight: 16 for each
+// How an elementwise operator runs on the GPU, whatever it computes: the kernels for dense and for strided operands.
+// The operator is a type `Op` with the number of its inputs, `arity`, and a device function `apply(in)` for one
+// element. It moves memory and hardly computes, so all that counts is that enough bytes are in flight: 16 for each
 // thread. One 16-byte vector a thread runs at the speed of a device-to-device copy; more vectors, larger blocks,
 // persistent blocks and cache hints were measured and are no faster.
 #pragma once
@@ -10,8 +8,8 @@
 #include <ATen/ceil_div.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAStream.h>
-
 #include <ATen/cuda/detail/OffsetCalculator.cuh>
+
 #include "cuda_kernels.h"
 
 namespace torchsquare {
@@ -95,15 +93,14 @@ __global__ __launch_bounds__(kThreads) void strided_kernel(
   }
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    if (start + i * kThreads < numel) {
-      *reinterpret_cast<result_t<T>*>(operands[0] + out_offsets[i]) = Op::apply(args[i]);
-    }
+    auto* out = reinterpret_cast<result_t<T>*>(operands[0] + out_offsets[i]);
+    if (start + i * kThreads < numel) *out = Op::apply(args[i]);
   }
 }
 
 // The order of the elements is free. Where an input is dense along another dimension than the output (a gradient that
-// is laid out unlike the input), consecutive indices run over a tile of both dimensions instead of along one of them,
-// so that what a warp reads of each operand are whole sectors: a third of the time on a transposed operand.
+// is laid out unlike the input), consecutive indices run over a tile of both dimensions, so that a warp reads whole
+// sectors of each operand: a third of the time.
 template <int NARGS>
 OffsetCalculator<NARGS> make_tiled_offset_calculator(const at::TensorIteratorBase& iter) {
   constexpr int64_t kTile[] = {8, 16};
@@ -134,7 +131,6 @@ OffsetCalculator<NARGS> make_tiled_offset_calculator(const at::TensorIteratorBas
 template <typename Op, typename T>
 void launch_strided(const at::TensorIteratorBase& iter) {
   constexpr int N = sizeof(T) <= 2 ? 8 : 4;
-  if (iter.numel() == 0) return;
   std::array<char*, Op::arity + 1> operands;
   for (int arg = 0; arg <= Op::arity; ++arg) operands[arg] = static_cast<char*>(iter.data_ptr(arg));
   const auto blocks = at::ceil_div<int64_t>(iter.numel(), kThreads * N);
@@ -146,13 +142,11 @@ void launch_strided(const at::TensorIteratorBase& iter) {
 template <typename Op, typename T>
 void launch_dense(const Operands& operands) {
   constexpr int N = kBytesPerThread / sizeof(result_t<T>); // result_t is at least as large as T
-  if (operands.numel == 0) return;
   DenseInputs<T, Op::arity> in;
   for (int arg = 0; arg < Op::arity; ++arg) {
     in.data[arg] = static_cast<const T*>(operands.inputs[arg]);
-    const bool is_aligned = reinterpret_cast<uintptr_t>(operands.inputs[arg]) % (N * sizeof(T)) == 0;
-    in.access[arg] = is_aligned ? Access::vector : Access::scalar;
-    if (operands.is_scalar[arg]) in.access[arg] = Access::broadcast;
+    const bool is_aligned = reinterpret_cast<uintptr_t>(in.data[arg]) % (N * sizeof(T)) == 0;
+    in.access[arg] = operands.is_scalar[arg] ? Access::broadcast : is_aligned ? Access::vector : Access::scalar;
   }
   const auto blocks = at::ceil_div<int64_t>(operands.numel, kThreads * N);
   dense_kernel<Op, N><<<blocks, kThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
@@ -162,6 +156,7 @@ void launch_dense(const Operands& operands) {
 
 template <typename Op, typename T>
 void launch(const Operands& operands) {
+  if (operands.numel == 0) return;
   if (operands.iter == nullptr) return launch_dense<Op, T>(operands);
   if (operands.iter->can_use_32bit_indexing()) return launch_strided<Op, T>(*operands.iter);
   for (const auto& part : operands.iter->with_32bit_indexing()) launch_strided<Op, T>(part);

@@ -1,6 +1,5 @@
 // Meta: shape, strides and dtype of the results, without data. ATen's own meta kernels know them, so the composite
-// serves. Without this key tensors on device "meta" would count as a backend that the operators were not written for,
-// and tracing with them would decompose the operators instead of recording them.
+// serves. Without this key, tracing with tensors on device "meta" would decompose the operators, not record them.
 #include <torch/library.h>
 
 #include "common.h"

@@ -4,11 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#if defined(_WIN32)
-#define TORCHSQUARE_API
-#else
-#define TORCHSQUARE_API __attribute__((visibility("default")))
-#endif
+#define TORCHSQUARE_API __attribute__((visibility("default"))) // all else is hidden
 
 namespace torchsquare {
 
