@@ -42,7 +42,7 @@ class TestAutograd(TestCase):
         gradgradcheck(square_backward, (g, x), **second)
 
     @parametrize("dtype", [torch.float64, torch.complex128])
-    def test_orders(self, device, dtype):
+    def test_derivatives(self, device, dtype):
         data = make((5,), dtype, device)
 
         def derivatives(f):
