@@ -8,14 +8,13 @@
 
 namespace torchsquare::composite {
 
-// at::square rather than at::mul(self, self): mul keeps bool, and squares DTensor's partial sums before they are
-// reduced.
+// Not at::mul(self, self), which keeps bool, and squares DTensor's partial sums before they are reduced.
 at::Tensor square(const at::Tensor& self) {
   return at::square(self);
 }
 
-// conj_physical rather than conj: a lazy conjugate trips an internal assert of PyTorch's under batched forward-mode AD.
-// A sum rather than a product by 2, which is 2+0i beside complex numbers: inf in one part would make nan of the other.
+// conj_physical, since a lazy conj trips an internal assert of PyTorch's under batched forward-mode AD. A sum, since a
+// factor of 2 is 2+0i beside complex numbers: inf in one part would make nan of the other.
 at::Tensor square_backward(const at::Tensor& grad_output, const at::Tensor& self) {
   check_same_properties(grad_output, self);
   const auto product = at::mul(grad_output, at::conj_physical(self));

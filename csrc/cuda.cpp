@@ -22,14 +22,16 @@ at::Tensor run(void (*launch)(at::ScalarType, const Operands&), at::ArrayRef<at:
   const auto result_dtype = self.scalar_type() == at::kBool ? at::kLong : self.scalar_type();
   const c10::cuda::CUDAGuard guard(self.device());
   Operands operands{self.numel()};
-  bool is_dense = self.is_non_overlapping_and_dense();
+  bool is_dense = self.numel() > 0 && self.is_non_overlapping_and_dense();
   for (size_t i = 0; i < inputs.size(); ++i) {
     operands.inputs[i] = inputs[i].const_data_ptr();
     operands.is_scalar[i] = is_scalar(inputs[i]);
     is_dense &= operands.is_scalar[i] || inputs[i].strides() == self.strides();
   }
   if (is_dense) {
-    at::Tensor result = at::detail::empty_strided_cuda(self.sizes(), self.strides(), result_dtype, self.device());
+    at::Tensor result = self.is_contiguous()
+                            ? at::detail::empty_cuda(self.sizes(), result_dtype, self.device(), std::nullopt)
+                            : at::detail::empty_strided_cuda(self.sizes(), self.strides(), result_dtype, self.device());
     operands.out = result.mutable_data_ptr();
     launch(self.scalar_type(), operands);
     return result;
