@@ -116,8 +116,11 @@ class TestCpp(TestCase):
     def test_find_package_refuses_other_versions(self):
         source = self.directory / "refuses"
         source.mkdir()
-        project = source / "CMakeLists.txt"
-        project.write_text("project(refuses LANGUAGES CXX)\nfind_package(torchsquare ${WANTED} REQUIRED)\n")
+        (source / "CMakeLists.txt").write_text(
+            "cmake_minimum_required(VERSION 3.25)\n"
+            "project(refuses LANGUAGES CXX)\n"
+            "find_package(torchsquare ${WANTED} REQUIRED)\n"
+        )
         prefix = self.by_pip / "share/cmake"
         configure(source, source / "build", "-DWANTED=0.0.1", prefix=prefix)
         with self.assertRaisesRegex(RuntimeError, r'compatible with\s+requested\s+version "999"'):
