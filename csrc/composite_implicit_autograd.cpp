@@ -13,12 +13,10 @@ at::Tensor square(const at::Tensor& self) {
   return at::square(self);
 }
 
-// conj_physical, since a lazy conj trips an internal assert of PyTorch's under batched forward-mode AD. A sum, since a
-// factor of 2 is 2+0i beside complex numbers: inf in one part would make nan of the other.
+// conj_physical, since a lazy conj trips an internal assert of PyTorch's under batched forward-mode AD.
 at::Tensor square_backward(const at::Tensor& grad_output, const at::Tensor& self) {
   check_same_properties(grad_output, self);
-  const auto product = at::mul(grad_output, at::conj_physical(self));
-  return self.scalar_type() == at::kBool ? at::mul(product, 2) : at::add(product, product);
+  return at::mul(at::mul(grad_output, at::conj_physical(self)), 2);
 }
 
 } // namespace torchsquare::composite

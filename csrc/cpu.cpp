@@ -36,7 +36,9 @@ at::Tensor square_backward_cpu(const at::Tensor& grad_output, const at::Tensor& 
   }
   // conj_physical, not conj: under a TorchDispatchMode nothing below would resolve a lazy conjugate.
   const auto product = at::mul(grad_output, at::conj_physical(self));
-  return product.add_(product);
+  // Part by part: for ATen 2 is 2+0i beside complex numbers, and inf in one part would make nan of the other.
+  (product.is_complex() ? at::view_as_real(product) : product).mul_(2);
+  return product;
 }
 
 } // namespace
