@@ -1,9 +1,9 @@
 """What the benchmarks share: contenders, timing, checking, reporting.
 
 Kernel time on the GPU: the launches of a contender, each on buffers of its own, are captured as one CUDA graph, so that
-the host costs nothing. CUDA events around a replay time it. A memset of eight times the L2 cache runs right before: no
+the host costs nothing. CUDA events around a replay time it. Memsets of eight times the L2 cache run right before: no
 launch finds its buffers in the cache, and the GPU is busy until the host has queued the replay. A tensor so large that
-one set of buffers suffices is timed without a graph, behind two memsets: in a graph the copy engine would do the copies
+one set of buffers suffices is timed without a graph, behind the memsets: in a graph the copy engine would do the copies
 (and torch.square's backward has one), at two thirds of the speed of the kernel that does them otherwise.
 
 Contenders take turns, so that a drift of the clocks hits all alike; a result is a median over the turns. On the CPU the
@@ -109,8 +109,8 @@ def kernel_timer(name: str, contender: Contender, pool: tuple, flush: torch.Tens
         run = graph.replay
 
     def timer() -> float:
-        flush.zero_()
-        flush.zero_()
+        for _ in range(4):  # long enough for the host to queue a backward of torch.square
+            flush.zero_()
         start.record()
         run()
         end.record()

@@ -1,6 +1,6 @@
 """A training step with square in it, eager and under torch.compile: is the operator a barrier to fusion?
 
-    python benchmarks/compile.py --check               # on the GPU: 2^26 floats, kernel time
+    python benchmarks/compile.py --check               # on the GPU: 2^24 floats, kernel time
     python benchmarks/compile.py --device cpu          # 10^6 floats
 
 The step is relu(0.5 * f(x) + 1).sum() and its backward. Compiled, each way is one pass over the memory if Inductor can
@@ -30,7 +30,7 @@ def gradient(loss: Callable, x: torch.Tensor) -> torch.Tensor:
 def main() -> int:
     args = common.make_parser(__doc__).parse_args()
     common.use_side_stream(args.device)
-    numel = 2**26 if args.device == "cuda" else 10**6
+    numel = 2**24 if args.device == "cuda" else 10**6
     sets = common.number_of_sets(4 * numel, args.device)
     xs = [torch.randn(numel, device=args.device, requires_grad=True) for _ in range(sets)]
     losses = {"eager": {name: make_loss(common.FUNCTIONS[name]) for name in NAMES}}

@@ -30,8 +30,7 @@ at::Tensor square_backward_cpu(const at::Tensor& grad_output, const at::Tensor& 
   if (self.scalar_type() == at::kBool) return composite::square_backward(grad_output, self);
   if (self.scalar_type() == at::kHalf) {
     // Gradients do reach half's subnormal numbers, where rounding before the doubling loses a bit. addcmul computes in
-    // float, where no product of two halves overflows, and rounds once. -0.0 is the number that adds nothing, not even
-    // to the sign of a zero.
+    // float, without overflow, and rounds once. -0.0 adds nothing, not even to the sign of a zero.
     return at::addcmul(at::scalar_tensor(-0.0, self.options()).expand_as(self), grad_output, self, 2);
   }
   // conj_physical, not conj: under a TorchDispatchMode nothing below would resolve a lazy conjugate.
