@@ -91,7 +91,7 @@ def write_cmake_package(prefix: Path, **values: str) -> None:
 
 def options() -> dict:
     """The part of the setup that depends on the torch that is built for."""
-    if torch is None:
+    if torch is None or "sdist" in sys.argv:
         return {"version": VERSION}
     with_cuda = find_cuda()
     if with_cuda and not torch.cuda.is_available() and "TORCH_CUDA_ARCH_LIST" not in os.environ:
@@ -99,9 +99,8 @@ def options() -> dict:
         os.environ["TORCH_CUDA_ARCH_LIST"] = ";".join(f"{arch[:-1]}.{arch[-1]}" for arch in archs) + "+PTX"
     major, minor = torch.__version__.split(".")[:2]
     local = f"+pt{major}{minor}" + (f"cu{torch.version.cuda.replace('.', '')}" if with_cuda else "cpu")
-    version = VERSION + ("" if "sdist" in sys.argv else local)
     info = {
-        "version": version,
+        "version": VERSION + local,
         "torch": torch.__version__,
         "cuda": torch.version.cuda if with_cuda else None,
     }
@@ -115,7 +114,7 @@ def options() -> dict:
             write_cmake_package(library.parent, version=VERSION, torch_minor_version=f"{major}.{minor}")
 
     return {
-        "version": version,
+        "version": VERSION + local,
         "ext_modules": [make_extension(with_cuda)],
         "cmdclass": {"build_ext": Build, "bdist_wheel": Wheel},
         # The C++ of torch keeps no binary interface from one minor version to the next.
