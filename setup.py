@@ -69,6 +69,16 @@ def make_extension(with_cuda: bool):
     )
 
 
+def default_arch_list() -> str:
+    """The GPUs that are here; without one, what torch itself was built for. With PTX of the newest."""
+    if torch.cuda.is_available():
+        archs = sorted({torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count())})
+    else:
+        digits = [arch.split("_")[1] for arch in torch._C._cuda_getArchFlags().split()]
+        archs = [(arch[:-1], arch[-1]) for arch in digits]
+    return ";".join(f"{major}.{minor}" for major, minor in archs) + "+PTX"
+
+
 class Wheel(bdist_wheel):
     """Tags the wheel py3-none-<platform>: compiled code, but none that depends on the version of Python."""
 
@@ -94,9 +104,8 @@ def options() -> dict:
     if torch is None or "sdist" in sys.argv:
         return {"version": VERSION}
     with_cuda = find_cuda()
-    if with_cuda and not torch.cuda.is_available() and "TORCH_CUDA_ARCH_LIST" not in os.environ:
-        archs = [arch.split("_")[1] for arch in torch._C._cuda_getArchFlags().split()]
-        os.environ["TORCH_CUDA_ARCH_LIST"] = ";".join(f"{arch[:-1]}.{arch[-1]}" for arch in archs) + "+PTX"
+    if with_cuda and "TORCH_CUDA_ARCH_LIST" not in os.environ:
+        os.environ["TORCH_CUDA_ARCH_LIST"] = default_arch_list()
     major, minor = torch.__version__.split(".")[:2]
     local = f"+pt{major}{minor}" + (f"cu{torch.version.cuda.replace('.', '')}" if with_cuda else "cpu")
     info = {
@@ -108,7 +117,7 @@ def options() -> dict:
     class Build(cpp_extension.BuildExtension.with_options(no_python_abi_suffix=True)):
         def run(self):
             super().run()
-            info["arch_list"] = os.environ.get("TORCH_CUDA_ARCH_LIST", "native") if with_cuda else None
+            info["arch_list"] = os.environ["TORCH_CUDA_ARCH_LIST"] if with_cuda else None
             library = Path(self.get_ext_fullpath(self.extensions[0].name))
             library.with_name("build_info.json").write_text(json.dumps(info, indent=2) + "\n")
             write_cmake_package(library.parent, version=VERSION, torch_minor_version=f"{major}.{minor}")
