@@ -64,7 +64,7 @@ def make_extension(with_cuda: bool):
             "cxx": ["-O3", "-g0", "-Wall", hidden, "-fvisibility-inlines-hidden"],
             "nvcc": ["-O3", "-Xcompiler", hidden],
         },
-        extra_link_args=["-Wl,-s,-soname,libtorchsquare.so"],  # without a soname, C++ programs would note the path
+        extra_link_args=["-Wl,-s", "-Wl,-soname,libtorchsquare.so"],  # without the soname, programs would note the path
         py_limited_api=True,
     )
 
