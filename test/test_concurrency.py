@@ -1,6 +1,7 @@
 """Threads with a CUDA stream each, forked and spawned processes."""
 
 import contextlib
+import itertools
 import multiprocessing
 import subprocess
 import sys
@@ -40,6 +41,13 @@ def count_wrong_calls(thread, device, start):
     return int(wrong)
 
 
+def count_wrong_calls_of_threads(devices):
+    """A thread on each of the devices, all at once."""
+    start = threading.Barrier(len(devices), timeout=60)
+    with ThreadPoolExecutor(len(devices)) as pool:
+        return list(pool.map(count_wrong_calls, itertools.count(), devices, [start] * len(devices)))
+
+
 def in_another_process(device):
     y, dx = forward_and_backward(torch.arange(1000.0, device=device), torch.full((1000,), 10.0, device=device))
     return y.cpu(), dx.cpu()
@@ -47,10 +55,7 @@ def in_another_process(device):
 
 class TestThreads(TestCase):
     def test_each_thread_on_its_own_stream(self, device):
-        start = threading.Barrier(THREADS, timeout=60)
-        with ThreadPoolExecutor(THREADS) as pool:
-            wrong = pool.map(lambda thread: count_wrong_calls(thread, device, start), range(THREADS))
-            self.assertEqual(list(wrong), [0] * THREADS)
+        self.assertEqual(count_wrong_calls_of_threads([device] * THREADS), [0] * THREADS)
 
     def test_spawn(self, device):
         expected = in_another_process(device)

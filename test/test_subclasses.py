@@ -2,8 +2,6 @@
 
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import torch
 from common import TestCase, instantiate, make, square, square_backward
@@ -97,19 +95,6 @@ class TestSubclasses(TestCase):
         for layout in (torch.sparse_csr, torch.sparse_csc):
             x = uncoalesced.to_dense().to_sparse(layout=layout)
             self.assertMatchesSquare(lambda f, x=x: f(x).to_dense(), may_fail="unsupported tensor layout")
-
-    def test_distributed(self, device):
-        """DTensor on two gloo processes: Shard and Replicate are kept, Partial is reduced before it is squared."""
-        with tempfile.TemporaryDirectory() as directory:
-            script = Path(__file__).with_name("distributed.py")
-            command = [sys.executable, str(script), str(Path(directory) / "rendezvous")]
-            workers = [
-                subprocess.Popen([*command, str(rank)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-                for rank in range(2)
-            ]
-            outputs = [worker.communicate(timeout=180)[0] for worker in workers]
-        for output in outputs:
-            self.assertEqual(output.strip().splitlines()[-1:], ["OK"], msg=output)
 
 
 class TestOtherBackends(TestCase):
