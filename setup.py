@@ -64,7 +64,9 @@ def make_extension(with_cuda: bool):
             "cxx": ["-O3", "-g0", "-Wall", hidden, "-fvisibility-inlines-hidden"],
             "nvcc": ["-O3", "-Xcompiler", hidden],
         },
-        extra_link_args=["-Wl,-s", "-Wl,-soname,libtorchsquare.so"],  # without the soname, programs would note the path
+        # Without the soname, C++ programs would note the path. And the C++ runtime must be torch's: where the compiler
+        # links one of its own into the library (-static-libstdc++), an error that names a shape ends in a crash.
+        extra_link_args=["-Wl,-s", "-Wl,-soname,libtorchsquare.so", "-l:libstdc++.so.6"],
         py_limited_api=True,
     )
 

@@ -1,8 +1,8 @@
 // How an elementwise operator runs on the GPU, whatever it computes: the kernels for dense and for strided operands.
 // The operator is a type `Op` with the number of its inputs, `arity`, and a device function `apply(in)` for one
-// element. It moves memory and hardly computes, so all that counts is that enough bytes are in flight: 16 for each
-// thread. One 16-byte vector a thread runs at the speed of a device-to-device copy; more vectors, larger blocks,
-// persistent blocks and cache hints were measured and are no faster.
+// element. It hardly computes, so all that counts is that enough bytes are in flight: 16 for each thread. One 16-byte
+// vector a thread runs at the speed of a device-to-device copy; more vectors, larger or persistent blocks and cache
+// hints were measured and are no faster.
 #pragma once
 
 #include <ATen/ceil_div.h>
@@ -27,8 +27,8 @@ struct alignas(N * sizeof(T)) Vector {
   T values[N];
 };
 
-// How a thread reads its N elements of one operand: as one vector, or one by one where the data is not aligned for that
-// (a view may start anywhere), or as one for all (stride 0: the gradient that y.sum().backward() sends).
+// How a thread reads its N elements of an operand: as one vector; one by one, where the data is not aligned for that (a
+// view may start anywhere); or as one for all, where the stride is 0 (the gradient that y.sum().backward() sends).
 enum class Access { vector, scalar, broadcast };
 
 template <typename T, int arity>

@@ -24,6 +24,11 @@ def dtypes_on(device: str) -> list[torch.dtype]:
     return [dtype for dtype in DTYPES if dtype != torch.complex32 or torch.device(device).type == "cuda"]
 
 
+def backward_formula(grad_output: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """What square_backward gives, without the autograd engine, which may change the strides."""
+    return grad_output * (2 * x).conj()
+
+
 def gradients(f: Callable, *inputs: torch.Tensor, grad_output: Callable = torch.ones_like) -> tuple[torch.Tensor, ...]:
     """f(*inputs) and the gradients of its inputs for the upstream gradient `grad_output(result)`."""
     inputs = [x.detach().requires_grad_() for x in inputs]

@@ -1,4 +1,6 @@
-"""What each of the two processes of test_distributed.py runs. It imports no test utilities: they take seconds."""
+"""What each of the two processes of test_distributed.py runs: distributed.py BACKEND RENDEZVOUS_FILE RANK."""
+
+import sys
 
 import torch
 import torch.distributed as dist
@@ -77,7 +79,7 @@ def check_training(parallelize, mesh: DeviceMesh) -> None:
     assert_close(train(torchsquare.square), train(torch.square))
 
 
-def main(rank: int, backend: str, rendezvous: str) -> None:
+def main(backend: str, rendezvous: str, rank: int) -> None:
     device = None
     if backend == "nccl":
         device = torch.device("cuda", rank)
@@ -89,3 +91,7 @@ def main(rank: int, backend: str, rendezvous: str) -> None:
     check_training(fully_sharded, mesh)
     dist.barrier()
     dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -1,7 +1,7 @@
 """torch.func: every transformation and their compositions, eagerly and compiled, against torch.square."""
 
 import torch
-from common import TestCase, instantiate, make, square, square_backward
+from common import TestCase, backward_formula, instantiate, make, square, square_backward
 from torch.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
 from torch.testing._internal.common_utils import parametrize, run_tests
 
@@ -43,10 +43,6 @@ class TestFunctorch(TestCase):
 
     def test_composite_backward(self, device):
         """square_backward under each transformation, against its formula."""
-
-        def formula(g, x):
-            return 2 * (g * x.conj())
-
         for dtype in (torch.float64, torch.complex128):
             g, x = make((3, 4), dtype, device), make((3, 4), dtype, device)
             for run in (
@@ -57,7 +53,7 @@ class TestFunctorch(TestCase):
                 lambda f, g, x: vjp(f, g, x)[1](g),
                 lambda f, g, x: jvp(lambda g, x: vjp(f, g, x)[1](x), (g, x), (x, g)),
             ):
-                self.assertEqual(run(square_backward, g, x), run(formula, g, x))
+                self.assertEqual(run(square_backward, g, x), run(backward_formula, g, x))
 
     def test_per_sample_gradients(self, device):
         class Model(torch.nn.Module):
