@@ -39,8 +39,7 @@ at::Tensor run(void (*launch)(at::ScalarType, const Operands&), at::ArrayRef<at:
   // TensorIterator finds the strides of the result, allocates it and merges dimensions. That takes longer than all the
   // rest of a small call: hence the way without it.
   at::TensorIteratorConfig config;
-  config.check_all_same_dtype(false).declare_static_dtype_and_device(result_dtype, self.device());
-  config.add_owned_output(at::Tensor());
+  config.check_all_same_dtype(false).declare_static_dtype_and_device(result_dtype, self.device()).add_owned_output({});
   for (const auto& input : inputs) config.add_const_input(input);
   auto iter = config.build();
   operands.iter = &iter;
