@@ -75,17 +75,17 @@ def forward(self, x):
     def test_saved_program(self, device):
         path, x = self.directory / "model.pt2", make((5, 3), torch.float32, device)
         torch.export.save(self.export(device), path)
-        torch.save(x, self.directory / "x.pt")
+        torch.save((x, torch.square(x) + 1), self.directory / "x_y.pt")
         load = """\
 import sys, torch
 program = torch.export.load(sys.argv[1])
-x = torch.load(sys.argv[2])
-torch.testing.assert_close(program.module()(x), torch.square(x) + 1)
+x, y = torch.load(sys.argv[2])
+torch.testing.assert_close(program.module()(x), y)
 print("OK")
 """
-        result = run_python("import torchsquare\n" + load, path, self.directory / "x.pt")
+        result = run_python("import torchsquare\n" + load, path, self.directory / "x_y.pt")
         self.assertEqual(result.stdout.strip(), "OK", result.stderr)
-        result = run_python(load, path, self.directory / "x.pt")
+        result = run_python(load, path, self.directory / "x_y.pt")
         self.assertEqual(result.returncode, 1)
         self.assertIn("failed to resolve torch.ops.torchsquare.square.default", result.stderr)
 
@@ -93,16 +93,17 @@ print("OK")
         path = torch._inductor.aoti_compile_and_package(
             self.export(device), package_path=str(self.directory / "model.pt2")
         )
-        torch.save(make((5, 3), torch.float32, device), self.directory / "x.pt")
+        x = make((5, 3), torch.float32, device)
+        torch.save((x, torch.square(x) + 1), self.directory / "x_y.pt")
         code = """\
 import sys, torch
 model = torch._inductor.aoti_load_package(sys.argv[1])
-x = torch.load(sys.argv[2])
+x, y = torch.load(sys.argv[2])
 for n in (1, 5):
-    torch.testing.assert_close(model(x[:n]), torch.square(x[:n]) + 1)
+    torch.testing.assert_close(model(x[:n]), y[:n])
 print("OK")
 """
-        result = run_python(code, path, self.directory / "x.pt")  # needs no torchsquare: Inductor decomposed it
+        result = run_python(code, path, self.directory / "x_y.pt")  # needs no torchsquare: Inductor decomposed it
         self.assertEqual(result.stdout.strip(), "OK", result.stderr)
 
     def test_pre_dispatch_and_training_ir(self, device):
