@@ -146,7 +146,7 @@ def forward(self, primals_1, tangents_1):
         def penalty(f):
             x = data.clone().requires_grad_()
             (grad,) = torch.autograd.grad(f(x).sin().sum(), x, create_graph=True)
-            return torch.autograd.grad(grad.square().sum(), x)[0]
+            return torch.autograd.grad((grad * grad).sum(), x)[0]
 
         data = make((4,), torch.float32, device)
         self.assertMatchesSquare(penalty)
@@ -161,7 +161,7 @@ def forward(self, primals_1, tangents_1):
             first, last = (layer.to(device) for layer in layers)
             parameters = [*first.parameters(), *last.parameters()]
             optimizer = torch.optim.SGD(parameters, lr=0.01)
-            step = torch.compile(lambda x: last(f(first(x))).square().mean(), fullgraph=True)
+            step = torch.compile(lambda x: last(f(first(x))).pow(2).mean(), fullgraph=True)
             for _ in range(3):
                 optimizer.zero_grad()
                 step(x).backward()
