@@ -71,6 +71,18 @@ class TestAutograd(TestCase):
                 self.assertIsNone(square(x).grad_fn)
                 self.assertIsNone(square_backward(x, x).grad_fn)
         self.assertIsNone(square(x.detach()).grad_fn)
+
+        def number_of_nodes(call):
+            """How many nodes the call makes, also where it throws them away."""
+            before = torch.autograd._get_sequence_nr()
+            call()
+            return torch.autograd._get_sequence_nr() - before
+
+        self.assertEqual(number_of_nodes(lambda: square(x)), 1)
+        self.assertEqual(number_of_nodes(lambda: square_backward(x, x)), 1)
+        with torch.no_grad():
+            self.assertEqual(number_of_nodes(lambda: square(x)), 0)
+            self.assertEqual(number_of_nodes(lambda: square_backward(x, x)), 0)
         self.assertFalse(square(torch.ones(3, dtype=torch.int64, device=device)).requires_grad)
 
     def test_gradients_nobody_asked_for(self, device):
