@@ -65,7 +65,7 @@ def make_extension(with_cuda: bool):
             "nvcc": ["-O3", "-Xcompiler", hidden],
         },
         # Without the soname, C++ programs would note the path. And the C++ runtime must be torch's: where the compiler
-        # links one of its own into the library (-static-libstdc++), an error that names a shape ends in a crash.
+        # links one of its own into the library (-static-libstdc++), an error that names a shape is cut off.
         extra_link_args=["-Wl,-s", "-Wl,-soname,libtorchsquare.so", "-l:libstdc++.so.6"],
         py_limited_api=True,
     )

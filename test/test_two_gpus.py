@@ -3,7 +3,7 @@
 import unittest
 
 import torch
-from common import TestCase, gradients, make, square, square_backward
+from common import TestCase, backward_formula, gradients, make, square, square_backward
 from test_concurrency import THREADS, count_wrong_calls_of_threads
 from test_errors import error_of
 from torch.testing._internal.common_utils import instantiate_parametrized_tests, parametrize, run_tests
@@ -33,7 +33,7 @@ class TestTwoGPUs(TestCase):
             stream.synchronize()
             return [(tensor.detach(), str(tensor.device)) for tensor in (y, grad, grad_of_grad, direct)]
 
-        expected = run(torch.square, lambda grad_output, x: grad_output * (2 * x))
+        expected = run(torch.square, backward_formula)
         self.assertEqual(run(square, square_backward), expected, exact_stride=True)
 
     def test_current_device_after_an_error(self):
