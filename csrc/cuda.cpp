@@ -29,8 +29,10 @@ at::Tensor run(void (*launch)(at::ScalarType, const Operands&), at::ArrayRef<at:
     is_dense &= operands.is_scalar[i] || inputs[i].strides() == self.strides();
   }
   if (is_dense) {
-    at::Tensor result = self.is_contiguous()
-                            ? at::detail::empty_cuda(self.sizes(), result_dtype, self.device(), std::nullopt)
+    // As TensorIterator has it: in these two formats, dimensions of size 1 get the strides that belong to the format.
+    const auto format = self.is_contiguous() ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast;
+    at::Tensor result = self.is_contiguous(format)
+                            ? at::detail::empty_cuda(self.sizes(), result_dtype, self.device(), format)
                             : at::detail::empty_strided_cuda(self.sizes(), self.strides(), result_dtype, self.device());
     operands.out = result.mutable_data_ptr();
     launch(self.scalar_type(), operands);

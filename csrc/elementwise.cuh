@@ -37,9 +37,11 @@ struct DenseInputs {
   Access access[arity];
 };
 
-template <int N, typename T>
+template <bool all_vectors, int N, typename T>
 __device__ Vector<T, N> load(const T* data, Access access, int64_t start, int64_t numel) {
-  if (access == Access::vector && start + N <= numel) return *reinterpret_cast<const Vector<T, N>*>(data + start);
+  if (all_vectors || (access == Access::vector && start + N <= numel)) {
+    return *reinterpret_cast<const Vector<T, N>*>(data + start);
+  }
   Vector<T, N> vector;
   const T first = *data;
 #pragma unroll
@@ -49,13 +51,12 @@ __device__ Vector<T, N> load(const T* data, Access access, int64_t start, int64_
   return vector;
 }
 
-// Dense operands: a thread computes N consecutive elements and stores them as one vector, except at the tail.
-template <typename Op, int N, typename T>
-__global__ __launch_bounds__(kThreads) void dense_kernel(
-    result_t<T>* out, const DenseInputs<T, Op::arity> in, int64_t numel) {
-  const int64_t start = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
+template <bool all_vectors, typename Op, int N, typename T>
+__device__ void compute(result_t<T>* out, const DenseInputs<T, Op::arity>& in, int64_t start, int64_t numel) {
   Vector<T, N> operands[Op::arity];
-  for (int arg = 0; arg < Op::arity; ++arg) operands[arg] = load<N>(in.data[arg], in.access[arg], start, numel);
+  for (int arg = 0; arg < Op::arity; ++arg) {
+    operands[arg] = load<all_vectors, N>(in.data[arg], in.access[arg], start, numel);
+  }
   Vector<result_t<T>, N> result;
 #pragma unroll
   for (int i = 0; i < N; ++i) {
@@ -63,7 +64,7 @@ __global__ __launch_bounds__(kThreads) void dense_kernel(
     for (int arg = 0; arg < Op::arity; ++arg) args[arg] = operands[arg].values[i];
     result.values[i] = Op::apply(args);
   }
-  if (start + N <= numel) {
+  if (all_vectors || start + N <= numel) {
     *reinterpret_cast<Vector<result_t<T>, N>*>(out + start) = result;
   } else {
 #pragma unroll
@@ -71,6 +72,16 @@ __global__ __launch_bounds__(kThreads) void dense_kernel(
       if (start + i < numel) out[start + i] = result.values[i];
     }
   }
+}
+
+// Dense operands: a thread computes N consecutive elements and stores them as one vector, except at the tail. Where all
+// are vectors, its code is a straight line: with the other accesses in it, small tensors took 2 to 4 % longer.
+template <bool all_vectors, typename Op, int N, typename T>
+__global__ __launch_bounds__(kThreads) void dense_kernel(
+    result_t<T>* out, const DenseInputs<T, Op::arity> in, int64_t numel) {
+  const int64_t start = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
+  if (!all_vectors || start + N > numel) return compute<false, Op, N>(out, in, start, numel);
+  compute<true, Op, N>(out, in, start, numel);
 }
 
 // Any strides: a block computes kThreads * N consecutive elements, and a thread every kThreads-th of them, so that
@@ -143,13 +154,16 @@ template <typename Op, typename T>
 void launch_dense(const Operands& operands) {
   constexpr int N = kBytesPerThread / sizeof(result_t<T>); // result_t is at least as large as T
   DenseInputs<T, Op::arity> in;
+  bool all_vectors = true;
   for (int arg = 0; arg < Op::arity; ++arg) {
     in.data[arg] = static_cast<const T*>(operands.inputs[arg]);
     const bool is_aligned = reinterpret_cast<uintptr_t>(in.data[arg]) % (N * sizeof(T)) == 0;
     in.access[arg] = operands.is_scalar[arg] ? Access::broadcast : is_aligned ? Access::vector : Access::scalar;
+    all_vectors &= in.access[arg] == Access::vector;
   }
+  const auto kernel = all_vectors ? dense_kernel<true, Op, N, T> : dense_kernel<false, Op, N, T>;
   const auto blocks = at::ceil_div<int64_t>(operands.numel, kThreads * N);
-  dense_kernel<Op, N><<<blocks, kThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
+  kernel<<<blocks, kThreads, 0, c10::cuda::getCurrentCUDAStream()>>>(
       static_cast<result_t<T>*>(operands.out), in, operands.numel);
   C10_CUDA_KERNEL_LAUNCH_CHECK();
 }

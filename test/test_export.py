@@ -84,7 +84,7 @@ torch.testing.assert_close(program.module()(x), y)
 print("OK")
 """
         result = run_python("import torchsquare\n" + load, path, self.directory / "x_y.pt")
-        self.assertEqual(result.stdout.strip(), "OK", result.stderr)
+        self.assertIn("OK", result.stdout, result.stderr)
         result = run_python(load, path, self.directory / "x_y.pt")
         self.assertEqual(result.returncode, 1)
         self.assertIn("failed to resolve torch.ops.torchsquare.square.default", result.stderr)
@@ -104,7 +104,7 @@ for n in (1, 5):
 print("OK")
 """
         result = run_python(code, path, self.directory / "x_y.pt")  # needs no torchsquare: Inductor decomposed it
-        self.assertEqual(result.stdout.strip(), "OK", result.stderr)
+        self.assertIn("OK", result.stdout, result.stderr)
 
     def test_pre_dispatch_and_training_ir(self, device):
         from torch.fx.experimental.proxy_tensor import make_fx
