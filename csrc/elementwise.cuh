@@ -79,8 +79,9 @@ __device__ void compute(result_t<T>* out, const DenseInputs<T, Op::arity>& in, i
 template <bool all_vectors, typename Op, int N, typename T>
 __global__ __launch_bounds__(kThreads) void dense_kernel(
     result_t<T>* out, const DenseInputs<T, Op::arity> in, int64_t numel) {
-  const int64_t start = (static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x) * N;
-  if (!all_vectors || start + N > numel) return compute<false, Op, N>(out, in, start, numel);
+  const int64_t block = static_cast<int64_t>(blockIdx.x) * (kThreads * N);
+  const int64_t start = block + threadIdx.x * N;
+  if (!all_vectors || block + kThreads * N > numel) return compute<false, Op, N>(out, in, start, numel);
   compute<true, Op, N>(out, in, start, numel);
 }
 

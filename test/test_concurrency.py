@@ -29,7 +29,7 @@ def count_wrong_calls(thread, device, start):
     is_cuda = torch.device(device).type == "cuda"
     wrong = 0
     with torch.cuda.stream(torch.cuda.Stream(device)) if is_cuda else contextlib.nullcontext():
-        x = torch.arange(1000.0, device=device) + thread
+        x = torch.arange(1000.0, dtype=torch.float64, device=device) + thread  # all products are exact
         start.wait()
         for _ in range(CALLS):
             if is_cuda:

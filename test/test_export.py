@@ -15,8 +15,12 @@ ROOT = Path(torchsquare.__file__).parent.parent
 
 
 class Model(torch.nn.Module):
+    def __init__(self, function=torch.ops.torchsquare.square):
+        super().__init__()
+        self.function = function
+
     def forward(self, x):
-        return torch.ops.torchsquare.square(x) + 1
+        return self.function(x) + 1
 
 
 def run_python(code: str, *arguments: str) -> subprocess.CompletedProcess:
@@ -31,9 +35,9 @@ class TestExport(TestCase):
         self.addCleanup(directory.cleanup)
         self.directory = Path(directory.name)
 
-    def export(self, device):
-        batch = torch.export.Dim("batch", min=0)
-        return torch.export.export(Model(), (make((4, 3), torch.float32, device),), dynamic_shapes={"x": {0: batch}})
+    def export(self, device, model=None):
+        x, batch = make((4, 3), torch.float32, device), torch.export.Dim("batch", min=0)
+        return torch.export.export(model or Model(), (x,), dynamic_shapes={"x": {0: batch}})
 
     def test_graph_keeps_the_operator(self, device):
         program = self.export(device)
@@ -89,9 +93,10 @@ print("OK")
         self.assertEqual(result.returncode, 1)
         self.assertIn("failed to resolve torch.ops.torchsquare.square.default", result.stderr)
 
-    def test_aot_inductor(self, device):
+    def run_aot_inductor(self, device, model):
+        """Compiles the model, X² + 1, and runs it in a process without torchsquare: Inductor decomposed the operator."""
         path = torch._inductor.aoti_compile_and_package(
-            self.export(device), package_path=str(self.directory / "model.pt2")
+            self.export(device, model), package_path=str(self.directory / "model.pt2")
         )
         x = make((5, 3), torch.float32, device)
         torch.save((x, torch.square(x) + 1), self.directory / "x_y.pt")
@@ -103,7 +108,12 @@ for n in (1, 5):
     torch.testing.assert_close(model(x[:n]), y[:n])
 print("OK")
 """
-        result = run_python(code, path, self.directory / "x_y.pt")  # needs no torchsquare: Inductor decomposed it
+        return run_python(code, path, self.directory / "x_y.pt")
+
+    def test_aot_inductor(self, device):
+        result = self.run_aot_inductor(device, Model())
+        if result.returncode < 0 and self.run_aot_inductor(device, Model(torch.square)).returncode < 0:
+            self.skipTest("the compiler here makes libraries that crash torch, with torch.square in them, too")
         self.assertIn("OK", result.stdout, result.stderr)
 
     def test_pre_dispatch_and_training_ir(self, device):
