@@ -1,5 +1,6 @@
 // CUDA: checks, allocation and device for the kernels of cuda_kernels.cu. Without this key the composite would serve,
 // with three kernels and three allocations for a backward instead of one of each.
+#include <ATen/EmptyTensor.h>
 #include <ATen/cuda/EmptyTensor.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <torch/library.h>
@@ -10,13 +11,6 @@
 namespace torchsquare {
 namespace {
 
-bool is_scalar(const at::Tensor& tensor) {
-  for (int64_t dim = 0; dim < tensor.dim(); ++dim) {
-    if (tensor.size(dim) != 1 && tensor.stride(dim) != 0) return false;
-  }
-  return true;
-}
-
 at::Tensor run(void (*launch)(at::ScalarType, const Operands&), at::ArrayRef<at::Tensor> inputs) {
   const auto& self = inputs.back();
   const auto result_dtype = self.scalar_type() == at::kBool ? at::kLong : self.scalar_type();
@@ -25,7 +19,7 @@ at::Tensor run(void (*launch)(at::ScalarType, const Operands&), at::ArrayRef<at:
   bool is_dense = self.numel() > 0 && self.is_non_overlapping_and_dense();
   for (size_t i = 0; i < inputs.size(); ++i) {
     operands.inputs[i] = inputs[i].const_data_ptr();
-    operands.is_scalar[i] = is_scalar(inputs[i]);
+    operands.is_scalar[i] = at::detail::computeStorageNbytes(inputs[i].sizes(), inputs[i].strides(), 1) == 1;
     is_dense &= operands.is_scalar[i] || inputs[i].strides() == self.strides();
   }
   if (is_dense) {
@@ -50,6 +44,8 @@ at::Tensor run(void (*launch)(at::ScalarType, const Operands&), at::ArrayRef<at:
 }
 
 at::Tensor square_cuda(const at::Tensor& self) {
+  // torch.square converts bool first: the strides are those of the copy, which are others where there are gaps.
+  if (self.scalar_type() == at::kBool && !self.is_non_overlapping_and_dense()) return square_cuda(self.to(at::kLong));
   return run(launch_square, {self});
 }
 

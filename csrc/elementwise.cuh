@@ -1,8 +1,7 @@
 // How an elementwise operator runs on the GPU, whatever it computes: the kernels for dense and for strided operands.
 // The operator is a type `Op` with the number of its inputs, `arity`, and a device function `apply(in)` for one
-// element. It hardly computes, so all that counts is that enough bytes are in flight: 16 for each thread. One 16-byte
-// vector a thread runs at the speed of a device-to-device copy; more vectors, larger or persistent blocks and cache
-// hints were measured and are no faster.
+// element. It hardly computes, so all that counts is that enough bytes are in flight. One 16-byte vector a thread runs
+// at the speed of a copy; more vectors, larger or persistent blocks and cache hints were measured and are no faster.
 #pragma once
 
 #include <ATen/ceil_div.h>
@@ -16,7 +15,6 @@ namespace torchsquare {
 namespace {
 
 constexpr int kThreads = 128;
-constexpr int kBytesPerThread = 16;
 
 // The dtype of a result: that of the inputs, but int64 for bool, as torch.square has it.
 template <typename T>
@@ -37,40 +35,30 @@ struct DenseInputs {
   Access access[arity];
 };
 
-template <bool all_vectors, int N, typename T>
-__device__ Vector<T, N> load(const T* data, Access access, int64_t start, int64_t numel) {
-  if (all_vectors || (access == Access::vector && start + N <= numel)) {
-    return *reinterpret_cast<const Vector<T, N>*>(data + start);
-  }
-  Vector<T, N> vector;
-  const T first = *data;
-#pragma unroll
-  for (int i = 0; i < N; ++i) {
-    vector.values[i] = access == Access::broadcast ? first : data[min(start + i, numel - 1)];
-  }
-  return vector;
-}
-
 template <bool all_vectors, typename Op, int N, typename T>
 __device__ void compute(result_t<T>* out, const DenseInputs<T, Op::arity>& in, int64_t start, int64_t numel) {
+  const bool is_whole = all_vectors || start + N <= numel;
   Vector<T, N> operands[Op::arity];
   for (int arg = 0; arg < Op::arity; ++arg) {
-    operands[arg] = load<all_vectors, N>(in.data[arg], in.access[arg], start, numel);
+    const T* data = in.data[arg];
+    if (all_vectors || (is_whole && in.access[arg] == Access::vector)) {
+      operands[arg] = *reinterpret_cast<const Vector<T, N>*>(data + start);
+    } else {
+      const T first = *data;
+      for (int i = 0; i < N; ++i) {
+        operands[arg].values[i] = in.access[arg] == Access::broadcast ? first : data[min(start + i, numel - 1)];
+      }
+    }
   }
   Vector<result_t<T>, N> result;
-#pragma unroll
   for (int i = 0; i < N; ++i) {
     T args[Op::arity];
     for (int arg = 0; arg < Op::arity; ++arg) args[arg] = operands[arg].values[i];
     result.values[i] = Op::apply(args);
   }
-  if (all_vectors || start + N <= numel) {
-    *reinterpret_cast<Vector<result_t<T>, N>*>(out + start) = result;
-  } else {
-#pragma unroll
-    for (int i = 0; i < N; ++i) {
-      if (start + i < numel) out[start + i] = result.values[i];
-    }
+  if (is_whole) *reinterpret_cast<Vector<result_t<T>, N>*>(out + start) = result;
+  for (int i = 0; i < N; ++i) {
+    if (!is_whole && start + i < numel) out[start + i] = result.values[i];
   }
 }
 
@@ -119,22 +107,21 @@ OffsetCalculator<NARGS> make_tiled_offset_calculator(const at::TensorIteratorBas
   int other = 1; // the first dimension along which an input is dense
   const auto is_dense = [&](int arg) { return iter.strides(arg)[other] == iter.element_size(arg); };
   while (other < iter.ndim() && !is_dense(1) && !is_dense(NARGS - 1)) ++other;
-  if (other >= iter.ndim() || iter.ndim() + 2 > MAX_DIMS || iter.shape()[0] % kTile[0] ||
-      iter.shape()[other] % kTile[1]) {
+  at::DimVector sizes(iter.shape());
+  if (other >= iter.ndim() || iter.ndim() + 2 > MAX_DIMS || sizes[0] % kTile[0] || sizes[other] % kTile[1]) {
     return make_offset_calculator<NARGS>(iter);
   }
-  at::DimVector sizes(iter.shape());
   sizes[0] /= kTile[0];
   sizes[other] /= kTile[1];
   sizes.insert(sizes.begin(), kTile, kTile + 2);
   std::array<at::DimVector, NARGS> strides;
   std::array<const int64_t*, NARGS> pointers;
   for (int arg = 0; arg < NARGS; ++arg) {
-    strides[arg] = iter.strides(arg);
-    const int64_t within[] = {strides[arg][0], strides[arg][other]};
-    strides[arg][0] *= kTile[0];
-    strides[arg][other] *= kTile[1];
-    strides[arg].insert(strides[arg].begin(), within, within + 2);
+    const auto of_arg = iter.strides(arg);
+    strides[arg] = {of_arg[0], of_arg[other]};
+    strides[arg].append(of_arg.begin(), of_arg.end());
+    strides[arg][2] *= kTile[0];
+    strides[arg][2 + other] *= kTile[1];
     pointers[arg] = strides[arg].data();
   }
   return OffsetCalculator<NARGS>(sizes.size(), sizes.data(), pointers.data());
@@ -153,7 +140,7 @@ void launch_strided(const at::TensorIteratorBase& iter) {
 
 template <typename Op, typename T>
 void launch_dense(const Operands& operands) {
-  constexpr int N = kBytesPerThread / sizeof(result_t<T>); // result_t is at least as large as T
+  constexpr int N = 16 / sizeof(result_t<T>); // result_t is at least as large as T
   DenseInputs<T, Op::arity> in;
   bool all_vectors = true;
   for (int arg = 0; arg < Op::arity; ++arg) {

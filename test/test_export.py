@@ -94,7 +94,7 @@ print("OK")
         self.assertIn("failed to resolve torch.ops.torchsquare.square.default", result.stderr)
 
     def run_aot_inductor(self, device, model):
-        """Compiles the model, X² + 1, and runs it in a process without torchsquare: Inductor decomposed the operator."""
+        """Compiles the model, X² + 1, and runs it in a process without torchsquare: nothing of the operator is left."""
         path = torch._inductor.aoti_compile_and_package(
             self.export(device, model), package_path=str(self.directory / "model.pt2")
         )
