@@ -3,8 +3,9 @@
     python benchmarks/counters.py            # needs ncu (Nsight Compute) and the right to read the counters
 
 Each case is one of bandwidth.py, with its buffers. N is the bytes of X. "DRAM time" is the share of the time in which
-the memory was at work: at about 0.9, which a copy reaches, only fewer bytes make a kernel faster. The clocks are left
-as they are; the caches are flushed before each kernel.
+the memory was at work: at about 0.9, which a copy reaches, only fewer bytes make a kernel faster. ncu counts kernels
+alone: torch.square's backward of a dense tensor also has a copy, of N read and N written, which is missing here. The
+clocks are left as they are; the caches are flushed before each kernel.
 """
 
 import argparse

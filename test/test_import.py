@@ -39,6 +39,10 @@ class TestImport(TestCase):
     def test_works(self):
         self.assertEqual(self.run_python(RUN), (RESULT, ""))
 
+    def test_costs_under_20_ms(self):
+        code = "import time, torch; t = time.perf_counter(); import torchsquare; print(time.perf_counter() - t)"
+        self.assertLess(min(float(self.run_python(code)[0]) for _ in range(3)), 0.020)
+
     def test_source_tree(self):
         (self.package / "libtorchsquare.so").unlink()
         (self.package / "build_info.json").unlink()
