@@ -20,17 +20,15 @@ import torch
 from bandwidth import Case, make_buffers, make_launches
 
 CASES = [
-    *(
-        Case(direction, dtype, "contiguous", 28)
-        for direction in ("forward", "backward")
-        for dtype in ("float32", "float64")
-    ),
-    *(
-        Case("forward", dtype, layout, 27)
-        for layout in ("padded-rows", "every-second")
-        for dtype in ("float32", "float64")
-    ),
-    *(Case("backward", dtype, "every-second", 27) for dtype in ("float16", "float32", "float64")),
+    Case(direction, dtype, layout, log2)
+    for direction, layout, log2, dtypes in (
+        ("forward", "contiguous", 28, ("float32", "float64")),
+        ("backward", "contiguous", 28, ("float32", "float64")),
+        ("forward", "padded-rows", 27, ("float32", "float64")),
+        ("forward", "every-second", 27, ("float32", "float64")),
+        ("backward", "every-second", 27, ("float16", "float32", "float64")),
+    )
+    for dtype in dtypes
 ]
 CONTENDERS = ("torch.square", "ours")
 METRICS = {

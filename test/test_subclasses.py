@@ -127,7 +127,7 @@ for dtype in (torch.float32, torch.complex64, torch.float16):
 print("OK")
 """
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        self.assertIn("OK", result.stdout, result.stderr)
+        self.assertEqual(result.stdout.strip(), "OK", result.stderr)
 
     def test_computed_table(self):
         """At a backend key without a registration the dispatcher has the composite, and autograd above it is ours."""
