@@ -106,7 +106,7 @@ def options() -> dict:
     if torch is None or "sdist" in sys.argv:
         return {"version": VERSION}
     with_cuda = find_cuda()
-    if with_cuda and "TORCH_CUDA_ARCH_LIST" not in os.environ:
+    if with_cuda and not os.environ.get("TORCH_CUDA_ARCH_LIST"):
         os.environ["TORCH_CUDA_ARCH_LIST"] = default_arch_list()
     major, minor = torch.__version__.split(".")[:2]
     local = f"+pt{major}{minor}" + (f"cu{torch.version.cuda.replace('.', '')}" if with_cuda else "cpu")

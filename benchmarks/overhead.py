@@ -48,7 +48,8 @@ def cpu_times() -> Times:
     """CPU time at 10^6 elements, for each direction and dtype ("forward float32")."""
     times = {}
     for dtype in common.progress([torch.float32, torch.float64, torch.bfloat16, torch.float16], "CPU time"):
-        buffers = [torch.randn(2, 10**6, dtype=dtype).unbind() for _ in range(8)]
+        sets = common.number_of_sets(dtype.itemsize * 10**6, "cpu")
+        buffers = [torch.randn(2, 10**6, dtype=dtype).unbind() for _ in range(sets)]
         directions = {
             "forward": lambda function, grad_output, x: partial(function, x),
             "backward": common.backward_launch,

@@ -36,11 +36,20 @@ def gradients(f: Callable, *inputs: torch.Tensor, grad_output: Callable = torch.
     return y.detach(), *torch.autograd.grad(y, inputs, grad_output(y))
 
 
+def error_of(call: Callable, *args) -> tuple[str, str]:
+    """The kind of the error that the call raises, and the first sentence of its text."""
+    try:
+        call(*args)
+    except Exception as error:
+        return type(error).__name__, str(error).splitlines()[0].split(". ")[0]
+    return "none", ""
+
+
 class TestCase(common_utils.TestCase):
     """Compares with torch.square."""
 
     def assertMatchesSquare(self, run: Callable, may_fail: str | None = None, **kwargs) -> None:
-        """Asserts that `run(f)` gives the same for f = ours as for f = torch.square: values, dtypes, strides.
+        """Asserts that `run(f)` gives the same for f = ours as for f = torch.square: values, dtypes, strides, devices.
 
         With `may_fail`, a part of an error message: where torch.square fails with it, so must ours.
         """
@@ -51,7 +60,7 @@ class TestCase(common_utils.TestCase):
                 raise
             self.assertRaisesRegex(type(error), re.escape(may_fail), lambda: run(square))
             return
-        self.assertEqual(run(square), expected, exact_stride=True, **kwargs)
+        self.assertEqual(run(square), expected, exact_stride=True, exact_device=True, **kwargs)
 
 
 def instantiate(test_class: type, scope: dict) -> None:

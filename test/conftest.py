@@ -1,4 +1,4 @@
-"""TORCHSQUARE_REQUIRE_CUDA=1 makes a missing GPU a failure: a GPU run cannot pass by running on the CPU alone."""
+"""TORCHSQUARE_REQUIRE_CUDA=N makes fewer than N GPUs a failure: a GPU run cannot pass by skipping tests."""
 
 import os
 
@@ -7,5 +7,6 @@ import torch
 
 
 def pytest_sessionstart(session):
-    if os.environ.get("TORCHSQUARE_REQUIRE_CUDA") == "1" and not torch.cuda.is_available():
-        pytest.exit("TORCHSQUARE_REQUIRE_CUDA=1, but torch finds no GPU", returncode=1)
+    required = int(os.environ.get("TORCHSQUARE_REQUIRE_CUDA", "0"))
+    if torch.cuda.device_count() < required:
+        pytest.exit(f"{required} GPUs are required, and torch finds {torch.cuda.device_count()}", returncode=1)

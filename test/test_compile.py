@@ -4,6 +4,7 @@ import torch
 from common import LAYOUTS, TestCase, gradients, instantiate, make, square, square_backward
 from functorch.compile import aot_function, make_boxed_func
 from torch._dynamo.testing import CompileCounter, CompileCounterWithBackend
+from torch._dynamo.utils import counters
 from torch._inductor.utils import run_and_get_code
 from torch.testing._internal.common_utils import parametrize, run_tests
 
@@ -54,7 +55,7 @@ class TestCompile(TestCase):
     @parametrize("dtype", [torch.bool, torch.int8, torch.int64, torch.bfloat16, torch.float64])
     def test_dtypes(self, device, dtype):
         x = make((37,), dtype, device)
-        self.assertEqual(torch.compile(square, fullgraph=True)(x), square(x), rtol=0, atol=0)
+        self.assertEqual(torch.compile(square, fullgraph=True)(x), torch.square(x), rtol=0, atol=0)
 
     def test_low_precision_backward_agrees_with_eager(self, device):
         x = torch.full((13,), 40000.0, dtype=torch.float16, device=device)
@@ -134,12 +135,10 @@ def forward(self, primals_1, tangents_1):
 
         x = data.clone().requires_grad_()
 
-        @torch.compile(backend="aot_eager")
-        def step(x):
-            square(x).sum().backward()
-
-        with torch._dynamo.config.patch(compiled_autograd=True):
-            step(x)
+        counters.clear()
+        with torch._dynamo.config.patch(compiled_autograd=True):  # read by torch.compile, not by the call
+            torch.compile(lambda x: square(x).sum().backward(), backend="aot_eager")(x)
+        self.assertEqual(counters["compiled_autograd"]["captures"], 1)
         self.assertEqual(x.grad, gradients(torch.square, data)[1])
 
     def test_compiled_double_backward(self, device):
@@ -174,11 +173,14 @@ def forward(self, primals_1, tangents_1):
     def test_reduce_overhead(self, device):
         x = make((64,), torch.float32, device)
         compiled = torch.compile(model(square), mode="reduce-overhead", fullgraph=True)
+        counters.clear()
         for _ in range(3):
             torch.compiler.cudagraph_mark_step_begin()
             x = x + 1
             actual = [t.clone() for t in gradients(compiled, x)]
             self.assertEqual(actual, list(gradients(model(torch.square), x)))
+        if x.is_cuda:
+            self.assertEqual(counters["inductor"]["cudagraph_skips"], 0)
 
 
 instantiate(TestCompile, globals())

@@ -9,19 +9,9 @@ import threading
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import torch
-from common import backward_formula
-from torch.testing._internal.common_device_type import instantiate_device_type_tests
-from torch.testing._internal.common_utils import TestCase
-
-square = torch.ops.torchsquare.square
+from common import TestCase, backward_formula, gradients, instantiate, square
 
 THREADS, CALLS = 8, 1000
-
-
-def forward_and_backward(x, grad):
-    x = x.detach().requires_grad_()
-    y = square(x)
-    return y.detach(), torch.autograd.grad(y, x, grad)[0]
 
 
 def count_wrong_calls(thread, device, start):
@@ -33,9 +23,11 @@ def count_wrong_calls(thread, device, start):
         start.wait()
         for _ in range(CALLS):
             if is_cuda:
-                torch.cuda._sleep(10_000)  # work on any other stream would now run ahead of this one
+                torch.cuda._sleep(
+                    1_000_000
+                )  # half a millisecond, in which work on any other stream would now run ahead of this one
             x = x + 1  # fresh memory, which held another call's numbers
-            y, dx = forward_and_backward(x, x)
+            y, dx = gradients(square, x, grad_output=lambda _, x=x: x)
             wrong += (y != torch.square(x)).any() | (dx != backward_formula(x, x)).any()
     return int(wrong)
 
@@ -47,9 +39,8 @@ def count_wrong_calls_of_threads(devices):
         return list(pool.map(count_wrong_calls, itertools.count(), devices, [start] * len(devices)))
 
 
-def in_another_process(device):
-    y, dx = forward_and_backward(torch.arange(1000.0, device=device), torch.full((1000,), 10.0, device=device))
-    return y.cpu(), dx.cpu()
+def in_another_process(device, f=square):
+    return [tensor.cpu() for tensor in gradients(f, torch.arange(1000.0, device=device), grad_output=torch.cos)]
 
 
 class TestThreads(TestCase):
@@ -57,7 +48,7 @@ class TestThreads(TestCase):
         self.assertEqual(count_wrong_calls_of_threads([device] * THREADS), [0] * THREADS)
 
     def test_spawn(self, device):
-        expected = in_another_process(device)
+        expected = in_another_process(device, torch.square)
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             for results in pool.map(in_another_process, [device] * 4):
                 self.assertEqual(results, expected, rtol=0, atol=0)
@@ -84,4 +75,4 @@ if __name__ == "__main__":
         self.assertEqual(output, f"{[backward_formula(torch.ones_like(x), x).tolist() for x in inputs]}\n")
 
 
-instantiate_device_type_tests(TestThreads, globals(), only_for=("cpu", "cuda"))
+instantiate(TestThreads, globals())

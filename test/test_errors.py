@@ -3,23 +3,10 @@
 import warnings
 
 import torch
-from common import backward_formula
+from common import TestCase, backward_formula, error_of, instantiate, square, square_backward
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
-from torch.testing._internal.common_utils import TestCase
 
 import torchsquare
-
-square = torch.ops.torchsquare.square
-square_backward = torch.ops.torchsquare.square_backward
-
-
-def error_of(call, *args):
-    """The kind of the error that the call raises, and the first sentence of its text."""
-    try:
-        call(*args)
-    except Exception as error:
-        return type(error).__name__, str(error).splitlines()[0].split(". ")[0]
-    return "none", ""
 
 
 def table(errors):
@@ -160,6 +147,7 @@ square_backward, torch.float8_e4m3fn: NotImplementedError
             warnings.simplefilter("ignore")  # beta features, and deprecated ones
             tensors = {
                 "CSR": dense.to_sparse_csr(),
+                "CSC": dense.to_sparse_csc(),
                 "BSR": dense.to_sparse_bsr((1, 1)),
                 "nested": torch.nested.nested_tensor([dense, dense[:2]]),
                 "quantized": torch.quantize_per_tensor(dense, 1.0, 0, torch.quint8),
@@ -190,5 +178,5 @@ CPU: RuntimeError
         )
 
 
-instantiate_device_type_tests(TestErrors, globals(), only_for=("cpu", "cuda"))
+instantiate(TestErrors, globals())
 instantiate_device_type_tests(TestErrorsOfTwoDevices, globals(), only_for="cuda")

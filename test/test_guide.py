@@ -34,13 +34,6 @@ def make_environment(directory: Path) -> Path:
 
 
 class TestGuide(TestCase):
-    def test_names_tests_that_exist(self):
-        sources = "".join(path.read_text() for path in (ROOT / "test").glob("*.py"))
-        for name in set(re.findall(r"\btest_\w+\b(?!\.py)", GUIDE)):
-            self.assertIn(f"def {name}(", sources)
-        for name in set(re.findall(r"\btest_\w+\.py", GUIDE)) - {"test_cube.py"}:
-            self.assertTrue((ROOT / "test" / name).exists(), msg=name)
-
     @pytest.mark.slow
     def test_leads_to_an_operator_that_works(self):
         with tempfile.TemporaryDirectory() as directory:
@@ -63,7 +56,6 @@ class TestGuide(TestCase):
                 )
                 self.assertEqual(done.returncode, 0, msg=f"{text}\n{done.stdout}")
             self.assertRegex(done.stdout, r"\d{3} passed")
-            print(done.stdout)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,9 @@ pytest -m large
 
 import pytest
 import torch
-from common import backward_formula
+from common import backward_formula, square, square_backward
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
 from torch.testing._internal.common_utils import TestCase, parametrize
-
-square = torch.ops.torchsquare.square
-square_backward = torch.ops.torchsquare.square_backward
 
 pytestmark = pytest.mark.large
 

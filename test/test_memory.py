@@ -6,12 +6,9 @@ import weakref
 from pathlib import Path
 
 import torch
-from common import backward_formula
+from common import backward_formula, square, square_backward
 from torch.testing._internal.common_device_type import instantiate_device_type_tests
 from torch.testing._internal.common_utils import TestCase, parametrize
-
-square = torch.ops.torchsquare.square
-square_backward = torch.ops.torchsquare.square_backward
 
 SENTINEL = 0xAB
 DTYPES = [torch.bool, torch.int8, torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128]
@@ -27,7 +24,7 @@ def small_integers(numel, dtype):
 
 
 def poison(nbytes, device):
-    """Fills and frees a block, which the allocator is going to reuse for the next tensor of that size."""
+    """Fills and frees a block, which CUDA's allocator reuses for the next tensor of that size, and the CPU's may."""
     return torch.full((nbytes,), SENTINEL, dtype=torch.uint8, device=device).data_ptr()
 
 

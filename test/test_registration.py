@@ -8,6 +8,8 @@ from torch.testing._internal.common_device_type import ops
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.testing._internal.common_utils import parametrize, run_tests
 
+import torchsquare
+
 OPINFO = next(op for op in op_db if op.name == "square")
 
 
@@ -21,7 +23,7 @@ def dispatch_table(op: str) -> str:
 class TestDispatchTable(TestCase):
     def test_square(self):
         self.assertExpectedInline(
-            dispatch_table("square").replace("CUDA: cuda.cpp\n", ""),  # there in a CUDA build
+            dispatch_table("square").replace("CUDA: cuda.cpp\n", ""),  # test_cuda
             """\
 AutocastCUDA: autocast.cpp
 AutocastMAIA: autocast.cpp
@@ -45,6 +47,10 @@ CompositeImplicitAutograd: composite_implicit_autograd.cpp
 FuncTorchBatched: functorch_batched.cpp
 Meta: meta.cpp""",
         )
+
+    def test_cuda(self):
+        for op in ("square", "square_backward"):
+            self.assertEqual("CUDA: cuda.cpp" in dispatch_table(op), torchsquare._build_info["cuda"] is not None)
 
     def test_tags(self):
         for op in (square, square_backward):

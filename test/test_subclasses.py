@@ -53,12 +53,14 @@ class TestSubclasses(TestCase):
         self.assertMatchesSquare(lambda f: (type(f(buffer)).__name__, f(buffer)))
 
     def test_fake(self, device):
-        with FakeTensorMode() as mode:
-            x = mode.from_tensor(make((2, 3), torch.float16, device).t().requires_grad_())
-            y = square(x)
-            self.assertEqual((y.shape, y.stride(), y.dtype, y.device.type), ((3, 2), (1, 3), x.dtype, x.device.type))
-            y.sum().backward()
-            self.assertEqual(x.grad.stride(), (1, 3))
+        def run(f):
+            with FakeTensorMode() as mode:
+                x = mode.from_tensor(make((2, 3), torch.float16, device).t().requires_grad_())
+                y = f(x)
+                y.sum().backward()
+                return [(t.shape, t.stride(), t.dtype, t.device) for t in (y, x.grad)]
+
+        self.assertMatchesSquare(run)
 
     def test_jagged(self, device):
         values, offsets = make((9, 4), torch.float32, device), torch.tensor([0, 2, 5, 9], device=device)
@@ -74,10 +76,6 @@ class TestSubclasses(TestCase):
         nested = torch.nested.nested_tensor_from_jagged(values, offsets)
         self.assertEqual(square_backward(nested, nested).values(), backward_formula(values, values))
 
-    def test_nested_strided(self, device):
-        nested = torch.nested.nested_tensor([torch.ones(2, device=device), torch.ones(3, device=device)])
-        self.assertMatchesSquare(lambda f: f(nested).unbind(), may_fail="NestedTensor")
-
     def test_sparse(self, device):
         indices = torch.tensor([[0, 1, 1], [2, 0, 0]], device=device)
         values = torch.tensor([3.0, 4.0, 5.0], device=device)
@@ -92,30 +90,26 @@ class TestSubclasses(TestCase):
                 return grad.to_dense()
 
             self.assertMatchesSquare(backward)
-        for layout in (torch.sparse_csr, torch.sparse_csc):
-            x = uncoalesced.to_dense().to_sparse(layout=layout)
-            self.assertMatchesSquare(lambda f, x=x: f(x).to_dense(), may_fail="unsupported tensor layout")
 
 
 class TestOtherBackends(TestCase):
     def test_composite_serves_a_backend_without_kernels(self):
-        """With our CPU kernels out of the way, a CPU tensor is what an MPS or XPU tensor is: the composite runs."""
+        """Where a mode puts the composite in the place of our kernels, as the dispatcher does for other backends."""
         code = """\
 import torch, torchsquare
 from torch.testing._internal.common_utils import TestCase
-key, names = torch._C.DispatchKey.CPU, ("square", "square_backward")
-ops = [getattr(torch.ops.torchsquare, name).default for name in names]
+ops = torch.ops.torchsquare.square.default, torch.ops.torchsquare.square_backward.default
 class Backend(torch.utils._python_dispatch.TorchDispatchMode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         called.append(func.name())
-        if func in ops:  # what the dispatcher does for a backend without a kernel
+        if func in ops:
             with self:
                 return func.decompose(*args)
         return func(*args, **(kwargs or {}))
 for dtype in (torch.float32, torch.complex64, torch.float16):
     x, g = torch.randn(5, dtype=dtype), torch.randn(5, dtype=dtype)
     results = []
-    for f in (torchsquare.square, torch.square):
+    for f in (torch.square, torchsquare.square):
         called = []
         leaf = x.clone().requires_grad_()
         with Backend():
@@ -123,7 +117,7 @@ for dtype in (torch.float32, torch.complex64, torch.float16):
             y.backward(g)
         results.append((y.detach(), leaf.grad))
     TestCase().assertEqual(*results)
-    assert "aten::pow.Tensor_Scalar" in called
+    assert {"aten::square", "aten::mul.Tensor"} < set(called), called  # of ours, the last
 print("OK")
 """
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -3,9 +3,8 @@
 import unittest
 
 import torch
-from common import TestCase, backward_formula, gradients, make, square, square_backward
+from common import TestCase, backward_formula, error_of, gradients, make, square, square_backward
 from test_concurrency import THREADS, count_wrong_calls_of_threads
-from test_errors import error_of
 from torch.testing._internal.common_utils import instantiate_parametrized_tests, parametrize, run_tests
 
 
@@ -33,6 +32,7 @@ class TestTwoGPUs(TestCase):
             stream.synchronize()
             return [(tensor.detach(), str(tensor.device)) for tensor in (y, grad, grad_of_grad, direct)]
 
+        run(square, square_backward)  # loads the kernels: that may wait for the device, and so for the sleep
         expected = run(torch.square, backward_formula)
         self.assertEqual(run(square, square_backward), expected, exact_stride=True)
 

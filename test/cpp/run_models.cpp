@@ -1,5 +1,6 @@
 // Runs a scripted model and an AOTInductor package, both Y = torch.ops.torchsquare.square(X), and compares with
-// at::square. It names nothing of torchsquare: that the library is linked must be enough for the operators to exist.
+// at::square. It names nothing of torchsquare: that the library is linked must be enough for the scripted model. (The
+// package has Inductor's kernel in it, and not the operator.)
 #include <ATen/ATen.h>
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/csrc/jit/serialization/import.h>
