@@ -23,9 +23,7 @@ def count_wrong_calls(thread, device, start):
         start.wait()
         for _ in range(CALLS):
             if is_cuda:
-                torch.cuda._sleep(
-                    1_000_000
-                )  # half a millisecond, in which work on any other stream would now run ahead of this one
+                torch.cuda._sleep(1_000_000)  # half a millisecond: work on any other stream would run ahead of this one
             x = x + 1  # fresh memory, which held another call's numbers
             y, dx = gradients(square, x, grad_output=lambda _, x=x: x)
             wrong += (y != torch.square(x)).any() | (dx != backward_formula(x, x)).any()
@@ -51,7 +49,7 @@ class TestThreads(TestCase):
         expected = in_another_process(device, torch.square)
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
             for results in pool.map(in_another_process, [device] * 4):
-                self.assertEqual(results, expected, rtol=0, atol=0)
+                self.assertEqual(results, expected)
 
 
 class TestFork(TestCase):
