@@ -10,6 +10,7 @@ Environment variables:
 
 import json
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -76,8 +77,7 @@ def default_arch_list() -> str:
     if torch.cuda.is_available():
         archs = sorted({torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count())})
     else:
-        digits = [arch.split("_")[1] for arch in torch._C._cuda_getArchFlags().split()]
-        archs = [(arch[:-1], arch[-1]) for arch in digits]
+        archs = re.findall(r"sm_(\d+)(\d[a-z]?)", torch._C._cuda_getArchFlags())
     return ";".join(f"{major}.{minor}" for major, minor in archs) + "+PTX"
 
 
