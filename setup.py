@@ -38,7 +38,8 @@ def find_cuda() -> bool:
     if torch.version.cuda is None:
         sys.exit(f"torchsquare: TORCHSQUARE_CUDA=1, but torch {torch.__version__} was built without CUDA")
     home = Path(cpp_extension.CUDA_HOME or "/nonexistent")
-    needed = ["bin/nvcc", "include/cuda_runtime.h", "lib64/libcudart.so"]
+    lib = "lib64" if (home / "lib64").exists() else "lib"  # as torch has it
+    needed = ["bin/nvcc", "include/cuda_runtime.h", f"{lib}/libcudart.so"]
     missing = [name for name in needed if not (home / name).exists()]
     if not missing:
         return True
@@ -103,8 +104,10 @@ def write_cmake_package(prefix: Path, **values: str) -> None:
 
 def options() -> dict:
     """The part of the setup that depends on the torch that is built for."""
-    if torch is None or "sdist" in sys.argv:
+    if "sdist" in sys.argv or (torch is None and "egg_info" in sys.argv):
         return {"version": VERSION}
+    if torch is None:
+        sys.exit("torchsquare: to build without isolation, torch must be installed first: pip install torch")
     with_cuda = find_cuda()
     if with_cuda and not os.environ.get("TORCH_CUDA_ARCH_LIST"):
         os.environ["TORCH_CUDA_ARCH_LIST"] = default_arch_list()
@@ -117,6 +120,10 @@ def options() -> dict:
     }
 
     class Build(cpp_extension.BuildExtension.with_options(no_python_abi_suffix=True)):
+        def finalize_options(self):
+            super().finalize_options()
+            self.force = True  # what was built for another torch looks up to date to setuptools, if not to ninja
+
         def run(self):
             super().run()
             info["arch_list"] = os.environ["TORCH_CUDA_ARCH_LIST"] if with_cuda else None

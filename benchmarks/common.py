@@ -242,6 +242,6 @@ def finish(args: argparse.Namespace, results: object, lines: list[Line]) -> int:
         worst = "-" if line["worst"] is None else f"{line['worst']:.3f}"
         limit = f"{'at least' if line['at_least'] else 'at most'} {line['limit']:.2f}"
         ok = "ok" if line["ok"] else "MISSED"
-        rows.append((str(line["number"]), line["text"], worst, limit, ok, line["where"]))
-    print_table(("line", "", "worst", "limit", "", "where"), rows)
+        rows.append((str(line["number"]), line["text"], str(len(line["ratios"])), worst, limit, ok, line["where"]))
+    print_table(("line", "", "cases", "worst", "limit", "", "where"), rows)
     return 0 if lines and all(line["ok"] for line in acceptance) else 1

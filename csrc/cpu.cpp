@@ -1,5 +1,5 @@
 // CPU: ATen's vectorised, multithreaded operators, called below autograd. Without this key the composite would serve:
-// the same values, but half 20 times slower, and traced graphs would show ATen's operators instead of these.
+// half 20 times slower, small half gradients rounded twice, and traced graphs would show ATen's operators, not these.
 #include <ATen/ATen.h>
 #include <ATen/CPUFunctions.h>
 #include <torch/library.h>

@@ -99,8 +99,11 @@ ImportError: <folder>/torchsquare/libtorchsquare.so cannot be loaded: <folder>/t
         self.assertEqual(self.run_python(code), (RESULT, ""))
 
     def test_makes_no_cuda_context(self):
-        code = "import torch, torchsquare; print(torch.cuda.is_initialized())"
-        self.assertEqual(self.run_python(code), ("False", ""))
+        code = (
+            "import torch, torchsquare; print(torch.cuda.is_initialized(), "
+            "torch.cuda.device_count() > 0 and torch._C._cuda_hasPrimaryContext(0))"
+        )
+        self.assertEqual(self.run_python(code), ("False False", ""))
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ class TestGuard(TestCase):
     """What the caching allocator makes possible: it gives a freed block to the next tensor of that size."""
 
     @parametrize("dtype", DTYPES)
-    def test_nothing_is_written_beside_a_result(self, device, dtype):
+    def test_nothing_is_written_behind_a_result(self, device, dtype):
         x, grad = (small_integers(max(SIZES), dtype).to(device) for _ in range(2))
         for size in SIZES:
             for call in (lambda size=size: square(x[:size]), lambda size=size: square_backward(grad[:size], x[:size])):

@@ -18,6 +18,17 @@ class TestReport(TestCase):
         output = subprocess.check_output([sys.executable, "-m", "torchsquare"], text=True, stderr=subprocess.STDOUT)
         self.assertIn("OK: torchsquare and torch.square agree on cpu", output)
 
+    def test_no_cuda_kernels(self):
+        for built, found, is_said in ((None, "13.0", True), ("13.0", "13.0", False), (None, None, False)):
+            output = io.StringIO()
+            with (
+                mock.patch.object(torch.version, "cuda", found),
+                mock.patch.dict(torchsquare._build_info, cuda=built),
+                contextlib.redirect_stdout(output),
+            ):
+                report.print_build()
+            self.assertEqual("NO CUDA KERNELS" in output.getvalue(), is_said)
+
     def report_with_a_broken_gpu(self, square):
         def run(function, device, run=report.run):
             if device != "cpu":

@@ -25,6 +25,8 @@ def print_build() -> None:
     print(f"  built for    torch {built['torch']}, CUDA {built['cuda']}, architectures {built['arch_list']}")
     print(f"found          torch {torch.__version__}, CUDA {torch.version.cuda}, Python {platform.python_version()}")
     print(f"  platform     {platform.platform()}")
+    if torch.version.cuda and not built["cuda"]:
+        print("  NO CUDA KERNELS, though torch has CUDA: torchsquare was built for the CPU. Set CUDA_HOME and rebuild")
     for index in range(torch.cuda.device_count()):
         major, minor = torch.cuda.get_device_capability(index)
         print(f"  cuda:{index}       {torch.cuda.get_device_name(index)}, compute capability {major}.{minor}")

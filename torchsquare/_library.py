@@ -29,7 +29,7 @@ def load(build_info: dict) -> None:
     """Loads the library once.
 
     Where the operators exist already (a second copy of the library, a C++ program that links it), they are used as they
-    are: registering them twice would abort the process.
+    are: registering them twice would abort the process, as it does where a second copy is opened after this one.
 
     Raises:
         ImportError: the library was built for another minor version of torch, or cannot be opened.
