@@ -84,10 +84,10 @@ class TestSquare(TestCase):
 
     @parametrize("dtype", [torch.int8, torch.float16, torch.float32, torch.float64, torch.complex128])
     def test_sliding_views(self, device, dtype):
-        b, c = make((5000,), dtype, device), make((5000,), dtype, device)
+        b, c = make((4096,), dtype, device), make((4096,), dtype, device)  # the last views end where they end
         for n, o in itertools.product((1, 3, 7, 15, 17, 1023, 4096 - 8), range(9)):
             self.assertMatchesSquare(lambda f, o=o, n=n: f(b[o : o + n]), **tolerance(dtype))
-            p = (3 * o + 1) % 9
+            p = (2 * o + 1) % 9  # every distance to o, and every alignment
             g, x = b[o : o + n], c[p : p + n]
             self.assertEqual(square_backward(g, x), backward_formula(g, x), **tolerance(dtype))
             if dtype.is_floating_point or dtype.is_complex:
